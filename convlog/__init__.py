@@ -1,0 +1,1 @@
+"""convlog: an event-sourced, append-only conversation store for AI agents."""

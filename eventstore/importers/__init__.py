@@ -1,0 +1,1 @@
+"""Foreign lines to events: one file a format, behind one small protocol."""

@@ -1,0 +1,1 @@
+"""What a model sees: one file a version."""

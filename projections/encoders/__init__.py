@@ -1,0 +1,1 @@
+"""Pieces to one provider's request bytes: one file a version."""

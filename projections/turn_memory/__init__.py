@@ -1,0 +1,1 @@
+"""What later turns keep of an ended turn: one file a version."""
