@@ -1,0 +1,302 @@
+"""One thread's log: placement, keys, retries, reads. All policy of appending is here; backends only keep rows.
+
+Appending is optimistic: policy runs on what is known of the log, then one insert whose unique (thread, position) is the
+lock. Who loses the race reads what is new and decides again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import msgspec
+
+from . import errors, records
+from .backend import Backend, Clock, Entropy, KeyTaken, PositionTaken, Record, ThreadRow
+from .canonical import attachment_hash
+from .events import (
+    Body,
+    Event,
+    ToolCalled,
+    ToolReturned,
+)
+from .placement import Appended, Batch
+from .records import Draft, Encoded
+from .tree import Tree
+
+END = 2**62
+"""A position behind every tip."""
+
+SPAN_GAP_MAX = 64
+"""Rows between two wanted ones that are cheaper to read and drop than to seek over."""
+
+
+class Span(msgspec.Struct, frozen=True):
+    """A closed run of positions that one thread's own rows hold."""
+
+    thread: str
+    first: int
+    last: int
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """What the edges hand in."""
+
+    clock: Clock
+    entropy: Entropy
+    keep_outputs: bool = True
+
+
+class Log:
+    """The live state of one thread: its tip and, once needed, its tree. Shared by all handles on the thread."""
+
+    def __init__(self, backend: Backend, row: ThreadRow, shared: tuple[Span, ...], settings: Settings) -> None:
+        self.row = row
+        self.shared = shared
+        self._backend = backend
+        self.settings = settings
+        self._tree: Tree | None = None
+        self._has_calls = False
+        self._take_tip()
+
+    # --- state ---
+
+    def _take_tip(self) -> None:
+        tip = self._backend.tip(self.row.thread)
+        if tip is None:
+            raise errors.NoSuchThread(f"thread {self.row.thread} has no events")
+        self.position, self.head, self.hash = tip.position, tip.head, tip.hash
+
+    def refresh(self) -> None:
+        """Learn what other writers appended."""
+        tree = self._tree
+        if tree is None:
+            self._take_tip()
+            return
+        for record in self._backend.read(self.row.thread, self.position + 1, END, outputs=False):
+            self._absorb(record)
+
+    def _absorb(self, record: Record) -> None:
+        self.position, self.head, self.hash = record.position, record.head, record.hash
+        if self._tree is not None:
+            _feed(self._tree, record)
+            if self._has_calls and record.type == ToolCalled.TYPE and record.body is not None:
+                self._tree.add_call(record.position, _call_id(record))
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The runs of rows, of this thread and of those it shares, that make up the log."""
+        return (*self.shared, Span(self.row.thread, self.row.origin_position + 1, self.position))
+
+    def owner(self, position: int) -> str:
+        """Give the thread whose rows hold a position."""
+        return next((span.thread for span in self.shared if position <= span.last), self.row.thread)
+
+    @property
+    def tree(self) -> Tree:
+        """The tree, without the calls' ids."""
+        if self._tree is None:
+            tree = Tree()
+            for span in self.spans:
+                for record in self._backend.read(span.thread, span.first, span.last, bodies=False):
+                    _feed(tree, record)
+            self._tree = tree
+            if tree.position > self.position:
+                self.refresh()
+        return self._tree
+
+    @property
+    def tree_with_calls(self) -> Tree:
+        """The tree, with the calls' ids."""
+        tree = self.tree
+        if not self._has_calls:
+            for record in self.read(types=(ToolCalled.TYPE,), outputs=False):
+                if record.body is not None:
+                    tree.add_call(record.position, _call_id(record))
+            self._has_calls = True
+        return tree
+
+    # --- appending ---
+
+    def append(
+        self, drafts: Sequence[Draft], *, expected_head: int | None = None, expected_position: int | None = None
+    ) -> list[Appended]:
+        """Append a batch, all or nothing.
+
+        Raises:
+            Conflict: head or position are not the expected ones.
+            AppendError: a member was refused; nothing was written.
+        """
+        refreshed = False
+        while True:
+            try:
+                known = self._known(drafts)
+                if len(known) == len(drafts):
+                    return [known[index] for index in range(len(drafts))]
+                self._check_expected(expected_head, expected_position)
+                batch = self.place(drafts, known)
+            except errors.AppendError:
+                # What was refused may rest on a state that another writer has moved on from.
+                if refreshed or not self._is_behind():
+                    raise
+                refreshed = True
+                continue
+            try:
+                self._backend.append(self.row.thread, batch.records, batch.listing)
+            except (PositionTaken, KeyTaken):
+                self.refresh()
+                continue
+            for record in batch.records:
+                self._absorb(record)
+            return batch.answers
+
+    def _is_behind(self) -> bool:
+        before = self.position
+        self.refresh()
+        return self.position != before
+
+    def _check_expected(self, expected_head: int | None, expected_position: int | None) -> None:
+        if expected_head is not None and expected_head != self.head:
+            raise errors.Conflict(
+                f"thread {self.row.thread[:12]}: expected head {expected_head}, it is {self.head}",
+                actual=self.head,
+                hint="read what is new and decide again",
+            )
+        if expected_position is not None and expected_position != self.position:
+            raise errors.Conflict(
+                f"thread {self.row.thread[:12]}: expected position {expected_position}, it is {self.position}",
+                actual=self.position,
+                hint="read what is new and decide again",
+            )
+
+    def _known(self, drafts: Sequence[Draft]) -> dict[int, Appended]:
+        """Answer the members whose keys are known, by index."""
+        found: dict[int, Appended] = {}
+        keys: set[str] = set()
+        for index, draft in enumerate(drafts):
+            if draft.key is None:
+                continue
+            records.check_key(draft.key)
+            if draft.key in keys:
+                raise errors.KeyMismatch(f"key {draft.key} twice in one batch")
+            keys.add(draft.key)
+            record = self._by_key(draft.key)
+            if record is not None:
+                self._check_same(draft, record, [answer.position for answer in found.values()])
+                found[index] = Appended(self.row.thread, record.position, record.head, record.hash, replayed=True)
+        return found
+
+    def _by_key(self, key: str) -> Record | None:
+        for span in (*self.shared, Span(self.row.thread, 1, END)):
+            position = self._backend.position_of_key(span.thread, key)
+            if position is not None and position <= span.last:
+                return next(self._backend.read(span.thread, position, position))
+        return None
+
+    def _check_same(self, draft: Draft, record: Record, positions: Sequence[int]) -> None:
+        """Compare type, body and explicitly given parent; after a redaction the first event answers."""
+        body = draft.body(positions) if callable(draft.body) else draft.body
+        content = self.content(body, draft.output)
+        same = content.type == record.type and (
+            record.body is None or (content.body == record.body and content.output == record.output)
+        )
+        if isinstance(draft.parent, int) and draft.parent != record.parent:
+            same = False
+        if not same:
+            raise errors.KeyMismatch(
+                f"key {draft.key} is taken by event {record.position} ({record.type}) with other content",
+                hint="use a new key for new content",
+            )
+
+    def content(self, body: Body, output: bytes | None) -> Encoded:
+        """Encode a body as this store keeps it."""
+        if output is not None and not self.settings.keep_outputs and isinstance(body, ToolReturned):
+            body = msgspec.structs.replace(body, bytes=len(output), digest=attachment_hash(output))
+            output = None
+        return records.encode_content(body, output)
+
+    def check_attachments(self, names: Sequence[str]) -> None:
+        """Refuse what speaks of attachments that the store has not.
+
+        Raises:
+            NoSuchAttachment: one is not there.
+        """
+        for name in names:
+            if self._backend.attachment_size(name) is None:
+                raise errors.NoSuchAttachment(f"no attachment {name[:80]!r}", hint="store its bytes first")
+
+    def place(self, drafts: Sequence[Draft], known: Mapping[int, Appended] | None = None) -> Batch:
+        """Give the records that these drafts make on top of the present state; nothing is written."""
+        batch = Batch(self)
+        for index, draft in enumerate(drafts):
+            if known and index in known:
+                batch.answer(known[index])
+            else:
+                batch.add(draft)
+        return batch
+
+    # --- reading ---
+
+    def read(
+        self,
+        first: int = 1,
+        last: int | None = None,
+        *,
+        types: Collection[str] | None = None,
+        bodies: bool = True,
+        outputs: bool = True,
+    ) -> Iterator[Record]:
+        """Iterate over the records of a closed run of positions, shared ones included."""
+        last = self.position if last is None else min(last, self.position)
+        for span in self.spans:
+            yield from self._backend.read(
+                span.thread,
+                max(first, span.first),
+                min(last, span.last),
+                types=types,
+                bodies=bodies,
+                outputs=outputs,
+            )
+
+    def read_positions(
+        self, positions: Sequence[int], *, bodies: bool = True, outputs: bool = True
+    ) -> Iterator[Record]:
+        """Iterate over the records at some positions (ascending), reading past what lies between."""
+        start = 0
+        while start < len(positions):
+            end = start + 1
+            while end < len(positions) and positions[end] - positions[end - 1] <= SPAN_GAP_MAX:
+                end += 1
+            wanted = iter(positions[start:end])
+            next_wanted = next(wanted)
+            for record in self.read(next_wanted, positions[end - 1], bodies=bodies, outputs=outputs):
+                if record.position == next_wanted:
+                    yield record
+                    next_wanted = next(wanted, END)
+            start = end
+
+    def event(self, record: Record, *, bodies: bool = True) -> Event:
+        """Give the event that a record of this log holds."""
+        redacted_by = None
+        owner = self.owner(record.position)
+        if record.salt is None:
+            redacted_by = self._backend.redacted_by(owner, record.position)
+        return records.decode(owner, record, redacted_by, body=bodies)
+
+
+def _feed(tree: Tree, record: Record) -> None:
+    tree.add(record.position, record.parent)
+    if record.type == ToolReturned.TYPE and record.refs is not None:
+        for word, position in records.decode_refs(record.refs):
+            if word == "answers":
+                tree.add_result(record.position, position)
+
+
+class _CallId(msgspec.Struct):
+    call: str
+
+
+_decode_call = msgspec.json.Decoder(_CallId)
+
+
+def _call_id(record: Record) -> str:
+    return _decode_call.decode(record.body or b"{}").call

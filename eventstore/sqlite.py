@@ -1,0 +1,773 @@
+"""The SQLite backend: the standard library's module, WAL, one lock between processes. All SQL of the store is here.
+
+Rules that the measurements of the faults gave, and that hold for every statement in this file: `isolation_level=None`;
+any transaction is BEGIN IMMEDIATE; one file lock over open, append and checkpoint; checkpoints are our own; before an
+append the -wal on disk must still be the one that is open.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from . import errors, schema
+from .backend import Erasure, KeyTaken, Listing, PositionTaken, Problem, Record, ThreadRow, ThreadTaken
+from .lock import FileLock
+
+Durability = Literal["full", "turn", "process"]
+"""full: an acknowledged append survives power loss; turn: a whole turn does, from its end on; process: only a crash of
+the process is survived."""
+
+PAGE_ROWS = 256
+CHUNK_BYTES = 1024 * 1024
+WAL_BYTES_SOFT = 4 * 1024 * 1024
+"""Over this the -wal is checkpointed at a turn's end."""
+WAL_BYTES_HARD = 32 * 1024 * 1024
+"""Over this it is checkpointed after any append."""
+VALUE_BYTES_MAX = 64 * 1024 * 1024
+
+_HEADER_COLUMNS = (
+    "e.position, e.parent, e.head, e.type, e.version, e.recorded_at, e.occurred_at, CAST(s.json AS BLOB), e.key,"
+    " CAST(e.refs AS BLOB), e.hash, e.commitment, e.salt, e.secret"
+)
+_COLUMNS = {
+    (False, False): f"{_HEADER_COLUMNS}, NULL, NULL",
+    (True, False): f"{_HEADER_COLUMNS}, CAST(e.body AS BLOB), NULL",
+    (True, True): f"{_HEADER_COLUMNS}, CAST(e.body AS BLOB), CAST(e.output AS BLOB)",
+}
+_INSERT = (
+    "INSERT INTO events (thread, position, parent, head, type, version, recorded_at, occurred_at, source, key, refs,"
+    " hash, commitment, salt, secret, body, output) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_THREAD_COLUMNS = ", ".join(ThreadRow.__struct_fields__)
+
+
+class SqliteBackend:
+    """A store in one file (beside it, while open, `-wal`, `-shm` and `-lock`)."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        create: bool = True,
+        read_only: bool = False,
+        durability: Durability = "full",
+        timeout_s: float = 60.0,
+    ) -> None:
+        self._path = check_path(path)
+        self._read_only = read_only
+        self._durability = durability
+        self._timeout_s = timeout_s
+        self._mutex = threading.RLock()
+        self._pid = os.getpid()
+        self._failed: str | None = None
+        self._ids: dict[str, int] = {}
+        self._sources: dict[bytes, int] = {}
+        self._wal = f"{self._path}-wal"
+        self._wal_inode = (0, 0)
+        self._connection: sqlite3.Connection | None = None
+        self._lock = None if read_only else self._open_lock(create=create)
+        try:
+            self._open(create=create)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def place(self) -> str:
+        """The file's path."""
+        return str(self._path)
+
+    # --- opening and closing ---
+
+    def _open_lock(self, *, create: bool) -> FileLock:
+        if not create and not self._path.exists():
+            raise errors.StoreMissing(f"no store at {self._path}")
+        try:
+            return FileLock(Path(f"{self._path}-lock"), self._timeout_s)
+        except FileNotFoundError:
+            raise errors.StoreMissing(f"no folder {self._path.parent}", hint="make it first") from None
+        except PermissionError:
+            raise errors.StoreReadOnly(
+                f"no right to write in {self._path.parent}", hint="open with mode='r' to read"
+            ) from None
+        except OSError as error:
+            if error.errno == 30:  # EROFS
+                raise errors.StoreReadOnly(f"{self._path.parent} is read-only", hint="open with mode='r'") from None
+            raise errors.StoreDamaged(f"{self._path}: {error.strerror}") from None
+
+    def _open(self, *, create: bool) -> None:
+        with self._locked(), translated(self._path):
+            is_new = self._make_file(create=create)
+            self._connect()
+            found = self._pragma("user_version")
+            if is_new or (found == 0 and self._is_empty()):
+                self._make_schema()
+            else:
+                self._check_schema(found)
+            self._note_wal()
+
+    def _make_file(self, *, create: bool) -> bool:
+        if self._path.exists():
+            return self._path.stat().st_size == 0 and not self._read_only
+        if not create or self._read_only:
+            raise errors.StoreMissing(f"no store at {self._path}")
+        # Created by us first, so that file, -wal and -shm are 0600 whatever the umask.
+        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        return True
+
+    def _connect(self) -> None:
+        mode = "ro" if self._read_only else "rw"
+        # Without a -wal and without the right to make one, nobody here writes: only then may the file be read alone.
+        alone = self._read_only and not os.access(self._path.parent, os.W_OK) and not Path(self._wal).exists()
+        uri = f"{self._path.as_uri()}?mode={mode}{'&immutable=1' if alone else ''}"
+        connection = sqlite3.connect(
+            uri, uri=True, timeout=self._timeout_s, isolation_level=None, check_same_thread=False
+        )
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
+        self._connection = connection
+        for pragma in ("trusted_schema=OFF", "recursive_triggers=ON", "secure_delete=ON", "cache_size=-16000"):
+            connection.execute(f"PRAGMA {pragma}")
+        self._read_header(connection)
+        if not self._read_only:
+            self._enter_wal(connection)
+            connection.execute("PRAGMA wal_autocheckpoint=0")
+            connection.execute(f"PRAGMA journal_size_limit={WAL_BYTES_SOFT}")
+            self._set_synchronous(full=self._durability == "full")
+
+    def _read_header(self, connection: sqlite3.Connection) -> None:
+        try:
+            found = connection.execute("PRAGMA application_id").fetchone()[0]
+            empty = found == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}:
+                raise errors.NotAStore(f"{self._path} is no SQLite file", hint="name another path with --db") from None
+            raise
+        if found != schema.APPLICATION_ID and not (empty and not self._read_only):
+            raise errors.NotAStore(f"{self._path} is a SQLite file, but no convlog store")
+
+    def _enter_wal(self, connection: sqlite3.Connection) -> None:
+        mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        if mode != "wal":
+            # The switch ignores the busy timeout; the lock held here keeps every other convlog away from it.
+            mode = connection.execute("PRAGMA journal_mode=WAL").fetchone()[0]
+        if mode != "wal":
+            raise errors.StoreDamaged(
+                f"{self._path}: the file system cannot do write-ahead logging (journal mode {mode})",
+                hint="put the store on a local disk",
+            )
+
+    def _set_synchronous(self, *, full: bool) -> None:
+        self._db.execute(f"PRAGMA synchronous={'FULL' if full else 'NORMAL'}")
+
+    def _is_empty(self) -> bool:
+        return bool(self._db.execute("SELECT count(*) = 0 FROM sqlite_schema").fetchone()[0])
+
+    def _make_schema(self) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            if self._pragma("user_version") == 0:
+                for statement in schema.statements():
+                    self._db.execute(statement)
+                self._db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
+                self._db.execute(f"PRAGMA user_version={schema.USER_VERSION}")
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+
+    def _check_schema(self, version: int) -> None:
+        if version > schema.USER_VERSION:
+            raise errors.StoreNewer(
+                f"{self._path} has schema {version}, this program knows {schema.USER_VERSION}",
+                hint="upgrade convlog",
+            )
+        expected = schema.expected()
+        for kind, name, table, sql in self._db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"):
+            if (kind, name) in expected:
+                if sql != expected[(kind, name)]:
+                    raise errors.StoreForeign(f"{self._path}: {kind} {name} was altered")
+                del expected[(kind, name)]
+            elif kind == "trigger" or (kind == "view" and table in schema.OURS):
+                raise errors.StoreForeign(
+                    f"{self._path}: a foreign {kind} {name} on {table}", hint="drop it if you trust the file"
+                )
+        if expected:
+            raise errors.StoreForeign(f"{self._path}: missing {', '.join(name for _, name in expected)}")
+
+    def close(self) -> None:
+        """Checkpoint, and give file and lock back. Idempotent."""
+        with self._mutex:
+            connection, self._connection = self._connection, None
+            if connection is not None and self._pid == os.getpid():
+                with self._locked():
+                    if not self._read_only and self._failed is None:
+                        _checkpoint(connection)
+                    connection.close()
+            if self._lock is not None:
+                self._lock.close()
+                self._lock = None
+
+    # --- the hot path ---
+
+    @property
+    def _db(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise errors.StoreClosed(f"{self._path} was closed")
+        return self._connection
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock between processes, once."""
+        with self._mutex:
+            if self._lock is None:
+                yield
+                return
+            self._lock.acquire()
+            try:
+                yield
+            finally:
+                self._lock.release()
+
+    def _before_write(self) -> None:
+        if self._pid != os.getpid():
+            raise errors.ForkedStore(
+                f"{self._path} was opened by process {self._pid}, this is {os.getpid()}",
+                hint="open the store again after the fork",
+            )
+        if self._read_only:
+            raise errors.StoreReadOnly(f"{self._path} was opened to read")
+        if self._failed:
+            raise errors.StoreDamaged(f"{self._path}: {self._failed}", hint="open it again and run `convlog verify`")
+        if self._connection is None:
+            raise errors.StoreClosed(f"{self._path} was closed")
+        try:
+            found = os.stat(self._wal)  # noqa: PTH116 - on the hot path, and a Path costs as much as the call
+            if (found.st_ino, found.st_dev) == self._wal_inode:
+                return
+        except FileNotFoundError:
+            pass
+        # Somebody's other SQLite dropped or replaced the -wal under us: what we would write there is lost.
+        self._connection.close()
+        self._connect()
+        self._note_wal()
+
+    def _note_wal(self) -> None:
+        if self._read_only:
+            return
+        self._db.execute("SELECT 1 FROM sqlite_schema").fetchone()
+        try:
+            found = os.stat(self._wal)  # noqa: PTH116 - as above
+        except FileNotFoundError:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute("COMMIT")
+            found = os.stat(self._wal)  # noqa: PTH116 - as above
+        self._wal_inode = (found.st_ino, found.st_dev)
+
+    def append(self, thread: str, records: Sequence[Record], listing: Listing | None) -> None:
+        """Store records, all or none, durable on return."""
+        with self._locked(), translated(self._path, self):
+            self._before_write()
+            number = self._number(thread)
+            if len(records) == 1 and listing is None and records[0].source in self._sources:
+                self._db.execute(_INSERT, self._row(number, records[0]))
+                if self._wal_size() > WAL_BYTES_HARD:
+                    self._checkpoint()
+                return
+            ends_turn = listing is not None and listing.turn_ended
+            if ends_turn and self._durability == "turn":
+                self._set_synchronous(full=True)
+            with self._transaction():
+                self._insert(number, records, listing)
+            if ends_turn and self._durability == "turn":
+                self._set_synchronous(full=False)
+            if self._wal_size() > (WAL_BYTES_SOFT if ends_turn else WAL_BYTES_HARD):
+                self._checkpoint()
+
+    def _insert(self, number: int, records: Sequence[Record], listing: Listing | None) -> None:
+        cursor = 0
+        for record in records:
+            cursor = self._db.execute(_INSERT, self._row(number, record)).lastrowid or 0
+        if listing is not None:
+            for name in listing.attachments:
+                self._db.execute(
+                    "INSERT OR IGNORE INTO uses SELECT id, ? FROM attachments WHERE name = ?", (number, name)
+                )
+            self._db.execute(
+                "UPDATE threads SET touched = ?, spoke = iif(?, ?, spoke), turns = turns + ?,"
+                " title = coalesce(?, title), preview = coalesce(?, preview) WHERE id = ?",
+                (
+                    cursor,
+                    listing.spoke,
+                    cursor,
+                    listing.turn_ended,
+                    listing.title,
+                    listing.preview,
+                    number,
+                ),
+            )
+
+    def _row(self, number: int, record: Record) -> tuple[Any, ...]:
+        return (
+            number,
+            record.position,
+            record.parent,
+            record.head,
+            record.type,
+            record.version,
+            record.recorded_at,
+            record.occurred_at,
+            self._source(record.source),
+            record.key,
+            None if record.refs is None else record.refs.decode(),
+            record.hash,
+            record.commitment,
+            record.salt,
+            record.secret,
+            None if record.body is None else record.body.decode(),
+            None if record.output is None else record.output.decode(),
+        )
+
+    def _source(self, source: bytes) -> int:
+        number = self._sources.get(source)
+        if number is None:
+            text = source.decode()
+            self._db.execute("INSERT OR IGNORE INTO sources (json) VALUES (?)", (text,))
+            number = int(self._db.execute("SELECT id FROM sources WHERE json = ?", (text,)).fetchone()[0])
+            self._sources[source] = number
+        return number
+
+    def _number(self, thread: str) -> int:
+        number = self._ids.get(thread)
+        if number is None:
+            row = self._db.execute("SELECT id FROM threads WHERE thread = ?", (thread,)).fetchone()
+            if row is None:
+                raise errors.NoSuchThread(f"no thread {thread} in {self._path}")
+            number = self._ids[thread] = row[0]
+            if len(self._ids) > 10_000:
+                self._ids = {thread: number}
+        return number
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._db.execute("COMMIT")
+        except BaseException:
+            # Numbers interned in a transaction that did not land are no numbers.
+            self._sources.clear()
+            self._ids.clear()
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+            raise
+
+    def _wal_size(self) -> int:
+        return os.stat(self._wal).st_size  # noqa: PTH116 - on the hot path
+
+    def _checkpoint(self) -> None:
+        _checkpoint(self._db)
+
+    # --- threads ---
+
+    def create(self, row: ThreadRow, records: Sequence[Record]) -> None:
+        """Store a thread's row with its first records."""
+        with self._locked(), translated(self._path, self):
+            self._before_write()
+            with self._transaction():
+                try:
+                    number = self._insert_thread(row)
+                except sqlite3.IntegrityError:
+                    raise ThreadTaken(row.thread) from None
+                self._insert(number, records, Listing())
+                self._db.execute("DELETE FROM deleted WHERE thread = ?", (row.thread,))
+            self._ids[row.thread] = number
+
+    def _insert_thread(self, row: ThreadRow) -> int:
+        values = [getattr(row, name) for name in ThreadRow.__struct_fields__]
+        marks = ", ".join("?" * len(values))
+        found = self._db.execute(f"INSERT INTO threads ({_THREAD_COLUMNS}) VALUES ({marks})", values)
+        return int(found.lastrowid or 0)
+
+    def thread(self, thread: str) -> ThreadRow | None:
+        """Give a thread's row."""
+        found = self._thread_rows("WHERE thread = ?", (thread,))
+        return found[0] if found else None
+
+    def threads(self, *, before: int | None = None, limit: int = 50) -> list[ThreadRow]:
+        """Give a page of rows, last touched first."""
+        if before is None:
+            before = 2**62
+        clause = "WHERE touched < ? AND kind != 'store' ORDER BY touched DESC LIMIT ?"
+        return self._thread_rows(clause, (before, limit))
+
+    def find(self, text: str) -> list[ThreadRow]:
+        """Give the threads whose id starts with, or whose title or source id is, `text`."""
+        exact = self._thread_rows("WHERE title = ? OR source_id = ? LIMIT 20", (text, text))
+        if exact or not _is_hex(text):
+            return exact
+        return self._thread_rows("WHERE thread >= ? AND thread < ? LIMIT 20", (text, text + "g"))
+
+    def forks(self, thread: str) -> list[ThreadRow]:
+        """Give the threads that share this one's log."""
+        return self._thread_rows("WHERE origin = ? ORDER BY id", (thread,))
+
+    def latest(self) -> ThreadRow | None:
+        """Give the thread whose user spoke last."""
+        found = self._thread_rows("WHERE spoke > 0 AND NOT helper ORDER BY spoke DESC LIMIT 1", ())
+        return found[0] if found else None
+
+    def _thread_rows(self, clause: str, values: tuple[Any, ...]) -> list[ThreadRow]:
+        with self._mutex, translated(self._path):
+            rows = self._db.execute(f"SELECT {_THREAD_COLUMNS} FROM threads {clause}", values).fetchall()
+        return [_thread_row(row) for row in rows]
+
+    # --- reading ---
+
+    def tip(self, thread: str) -> Record | None:
+        """Give the last record of the log, without body and output."""
+        with self._mutex, translated(self._path):
+            row = self._db.execute(
+                f"SELECT {_COLUMNS[False, False]} FROM events e JOIN sources s ON s.id = e.source"
+                " WHERE e.thread = ? ORDER BY e.position DESC LIMIT 1",
+                (self._number(thread),),
+            ).fetchone()
+        return None if row is None else Record(*row)
+
+    def read(
+        self,
+        thread: str,
+        first: int,
+        last: int,
+        *,
+        types: Collection[str] | None = None,
+        bodies: bool = True,
+        outputs: bool = True,
+    ) -> Iterator[Record]:
+        """Iterate over a closed run of positions in order, a page in one snapshot."""
+        with self._mutex:
+            number = self._number(thread)
+        wanted = "" if types is None else f" AND e.type IN ({', '.join('?' * len(types))})"
+        # CROSS JOIN keeps the events outer: with another order the planner would sort.
+        sql = (
+            f"SELECT {_COLUMNS[bodies, bodies and outputs]} FROM events e CROSS JOIN sources s ON s.id = e.source"
+            f" WHERE e.thread = ? AND e.position >= ? AND e.position <= ?{wanted} ORDER BY e.position LIMIT {PAGE_ROWS}"
+        )
+        while first <= last:
+            with self._mutex, translated(self._path):
+                rows = self._db.execute(sql, (number, first, last, *(types or ()))).fetchall()
+            for row in rows:
+                yield Record(*row)
+            if len(rows) < PAGE_ROWS:
+                return
+            first = rows[-1][0] + 1
+
+    def position_of_key(self, thread: str, key: str) -> int | None:
+        """Give the position of the event with this key."""
+        with self._mutex, translated(self._path):
+            row = self._db.execute(
+                "SELECT position FROM events WHERE thread = ? AND key = ?", (self._number(thread), key)
+            ).fetchone()
+        return None if row is None else row[0]
+
+    def redacted_by(self, thread: str, position: int) -> int | None:
+        """Give the position of the `redacted` event that erased this one."""
+        with self._mutex, translated(self._path):
+            row = self._db.execute(
+                "SELECT redacted_by FROM redactions WHERE thread = ? AND position = ?",
+                (self._number(thread), position),
+            ).fetchone()
+        return None if row is None else row[0]
+
+    def changes(self, cursor: int, limit: int) -> tuple[list[tuple[str, int]], int]:
+        """Give (thread, position) of events after a store-wide cursor."""
+        with self._mutex, translated(self._path):
+            rows = self._db.execute(
+                "SELECT e.id, t.thread, e.position FROM events e JOIN threads t ON t.id = e.thread"
+                " WHERE e.id > ? ORDER BY e.id LIMIT ?",
+                (cursor, limit),
+            ).fetchall()
+        return [(thread, position) for _, thread, position in rows], rows[-1][0] if rows else cursor
+
+    # --- erasing ---
+
+    def redact(self, thread: str, records: Sequence[Record], erasure: Erasure) -> None:
+        """Store the records and erase, in one transaction; then take the bytes out of the -wal."""
+        with self._locked(), translated(self._path, self):
+            self._before_write()
+            with self._transaction():
+                number = self._number(thread)
+                self._insert(number, records, None)
+                by = records[0].position
+                for position in erasure.positions:
+                    self._db.execute("INSERT OR REPLACE INTO redactions VALUES (?, ?, ?)", (number, position, by))
+                    self._db.execute(
+                        "UPDATE events SET body = NULL, output = NULL, salt = NULL WHERE thread = ? AND position = ?",
+                        (number, position),
+                    )
+                for other, position in erasure.secrets:
+                    self._db.execute(
+                        "UPDATE events SET secret = NULL WHERE thread = ? AND position = ?",
+                        (self._number(other), position),
+                    )
+                for name in erasure.attachments:
+                    self._drop_attachment(name)
+                self._db.execute(
+                    "UPDATE threads SET title = ?, preview = ? WHERE id = ?",
+                    (erasure.title, erasure.preview, number),
+                )
+                self._db.execute("DELETE FROM cache")
+            self._checkpoint_whole()
+
+    def delete(self, threads: Sequence[str], store_thread: str, records: Sequence[Record]) -> None:
+        """Erase whole threads and store the notes that say so, in one transaction."""
+        with self._locked(), translated(self._path, self):
+            self._before_write()
+            with self._transaction():
+                # The notes first: the store-wide cursor never goes back.
+                self._insert(self._number(store_thread), records, None)
+                for thread in threads:
+                    number = self._number(thread)
+                    self._drop_uses(number)
+                    self._db.execute("INSERT OR IGNORE INTO deleted VALUES (?)", (thread,))
+                    self._db.execute("DELETE FROM threads WHERE id = ?", (number,))
+                    for table in ("events", "redactions", "cache"):
+                        self._db.execute(f"DELETE FROM {table} WHERE thread = ?", (number,))
+            self._ids.clear()
+            self._checkpoint_whole()
+
+    def is_deleted(self, thread: str) -> bool:
+        """Whether a thread of this id was deleted here."""
+        with self._mutex, translated(self._path):
+            return self._db.execute("SELECT 1 FROM deleted WHERE thread = ?", (thread,)).fetchone() is not None
+
+    def _checkpoint_whole(self) -> None:
+        """Move everything into the file and empty the -wal, which still holds what was erased."""
+        busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        if busy:
+            raise errors.StoreLocked(
+                "a reader keeps the -wal alive, and erased bytes with it",
+                hint="close other programs that have the store open, then run `convlog verify`",
+            )
+
+    # --- attachments ---
+
+    def put_attachment(self, name: str, chunks: Iterator[bytes], size: int) -> None:
+        """Store bytes under their hash, whole or not at all."""
+        if self.attachment_size(name) is not None:
+            return
+        with self._locked(), translated(self._path, self):
+            self._before_write()
+            with self._transaction():
+                number = self._db.execute(
+                    "INSERT OR IGNORE INTO attachments (name, size) VALUES (?, ?)", (name, size)
+                ).lastrowid
+                self._db.executemany(
+                    "INSERT INTO chunks VALUES (?, ?, ?)", ((number, i, chunk) for i, chunk in enumerate(chunks))
+                )
+
+    def attachment_size(self, name: str) -> int | None:
+        """Give the size in bytes."""
+        with self._mutex, translated(self._path):
+            row = self._db.execute("SELECT size FROM attachments WHERE name = ?", (name,)).fetchone()
+        return None if row is None else row[0]
+
+    def attachment(self, name: str) -> Iterator[bytes]:
+        """Iterate over an attachment's chunks."""
+        number = 0
+        while True:
+            with self._mutex, translated(self._path):
+                row = self._db.execute(
+                    "SELECT c.bytes FROM attachments a JOIN chunks c ON c.attachment = a.id"
+                    " WHERE a.name = ? AND c.number = ?",
+                    (name, number),
+                ).fetchone()
+            if row is None:
+                return
+            yield row[0]
+            number += 1
+
+    def attachments(self, thread: str | None = None) -> Iterator[str]:
+        """Iterate over the names of all attachments, or of those that a thread uses."""
+        sql, values = "SELECT name FROM attachments a WHERE name > ?", []
+        if thread is not None:
+            sql += " AND EXISTS (SELECT 1 FROM uses u WHERE u.attachment = a.id AND u.thread = ?)"
+            values = [self._number(thread)]
+        name = ""
+        while True:
+            with self._mutex, translated(self._path):
+                row = self._db.execute(f"{sql} ORDER BY name LIMIT 1", (name, *values)).fetchone()
+            if row is None:
+                return
+            name = row[0]
+            yield name
+
+    def drop_attachments(self, names: Collection[str]) -> None:
+        """Erase attachments."""
+        with self._locked(), translated(self._path, self):
+            self._before_write()
+            with self._transaction():
+                for name in names:
+                    self._drop_attachment(name)
+            self._checkpoint_whole()
+
+    def _drop_uses(self, thread: int) -> None:
+        """Erase the attachments that no other thread uses, and what is known of this thread's uses."""
+        alone = self._db.execute(
+            "SELECT a.name FROM uses u JOIN attachments a ON a.id = u.attachment WHERE u.thread = ?"
+            " AND NOT EXISTS (SELECT 1 FROM uses o WHERE o.attachment = u.attachment AND o.thread != u.thread)",
+            (thread,),
+        ).fetchall()
+        for (name,) in alone:
+            self._drop_attachment(name)
+        self._db.execute("DELETE FROM uses WHERE thread = ?", (thread,))
+
+    def _drop_attachment(self, name: str) -> None:
+        row = self._db.execute("SELECT id FROM attachments WHERE name = ?", (name,)).fetchone()
+        if row is not None:
+            self._db.execute("DELETE FROM uses WHERE attachment = ?", row)
+            self._db.execute("DELETE FROM chunks WHERE attachment = ?", row)
+            self._db.execute("DELETE FROM attachments WHERE id = ?", row)
+
+    # --- caches and care ---
+
+    def cached(self, name: str) -> bytes | None:
+        """Give a derived value kept earlier under this name."""
+        with self._mutex, translated(self._path):
+            row = self._db.execute("SELECT value FROM cache WHERE name = ?", (name,)).fetchone()
+        return None if row is None else row[0]
+
+    def cache(self, name: str, value: bytes, thread: str) -> None:
+        """Keep a derived value; losing it loses nothing, so a store that cannot be written keeps none."""
+        if self._read_only:
+            return
+        with self._locked(), translated(self._path, self):
+            self._before_write()
+            self._db.execute("INSERT OR REPLACE INTO cache VALUES (?, ?, ?)", (name, self._number(thread), value))
+
+    def drop_cache(self, thread: str | None = None) -> None:
+        """Drop the derived values of one thread, or all."""
+        with self._locked(), translated(self._path, self):
+            self._before_write()
+            if thread is None:
+                self._db.execute("DELETE FROM cache")
+            else:
+                self._db.execute("DELETE FROM cache WHERE thread = ?", (self._number(thread),))
+
+    def check(self) -> Iterator[Problem]:
+        """Let the engine check itself."""
+        with self._mutex:
+            try:
+                rows = self._db.execute("PRAGMA integrity_check").fetchall()
+            except sqlite3.DatabaseError as error:
+                rows = [(str(error),)]
+        for (message,) in rows:
+            if message != "ok":
+                yield Problem("engine", message)
+
+    def maintain(self) -> None:
+        """Checkpoint the -wal when it has grown."""
+        with self._locked(), translated(self._path, self):
+            self._before_write()
+            if self._wal_size() > WAL_BYTES_SOFT:
+                self._checkpoint()
+
+    def wal_size(self) -> int:
+        """Give the bytes in the -wal now."""
+        return Path(self._wal).stat().st_size if Path(self._wal).exists() else 0
+
+    def fail(self, reason: str) -> None:
+        """Refuse writes from here on: after a failed sync nobody knows what reached the disk."""
+        self._failed = reason
+
+    def _pragma(self, name: str) -> int:
+        return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _checkpoint(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+
+
+def _thread_row(row: tuple[Any, ...]) -> ThreadRow:
+    values = dict(zip(ThreadRow.__struct_fields__, row, strict=True))
+    values["helper"] = bool(values["helper"])
+    return ThreadRow(**values)
+
+
+def _is_hex(text: str) -> bool:
+    return bool(text) and all(char in "0123456789abcdef" for char in text)
+
+
+def check_path(path: Path) -> Path:
+    """Make a path absolute and refuse what is no place for a store.
+
+    Raises:
+        NotAStore: a `file:` name, a folder, a device, or a link that belongs to somebody else.
+    """
+    if str(path).startswith("file:"):
+        raise errors.NotAStore(f"{path} is a URI, not a path", hint="give a plain path")
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow the link that is judged below
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return path
+    except OSError as error:
+        raise errors.StoreMissing(f"{path}: {error.strerror}") from None
+    if stat.S_ISLNK(found.st_mode):
+        if found.st_uid not in {os.getuid(), 0}:
+            raise errors.NotAStore(f"{path} is another user's link")
+        path = path.resolve()
+        if not path.exists():
+            return path
+        found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
+        raise errors.NotAStore(f"{path} is a folder", hint="name the file inside it")
+    if not stat.S_ISREG(found.st_mode):
+        raise errors.NotAStore(f"{path} is no regular file")
+    return path
+
+
+@contextmanager
+def translated(path: Path, backend: SqliteBackend | None = None) -> Iterator[None]:
+    """Turn the engine's errors into ours."""
+    try:
+        yield
+    except sqlite3.IntegrityError as error:
+        message = str(error)
+        if "events.position" in message:
+            raise PositionTaken(message) from None
+        if "events.key" in message:
+            raise KeyTaken(message) from None
+        raise errors.StoreDamaged(f"{path}: {message}") from error
+    except sqlite3.DatabaseError as error:
+        raise _translate(error, path, backend) from error
+
+
+def _translate(error: sqlite3.DatabaseError, path: Path, backend: SqliteBackend | None) -> errors.ConvlogError:
+    code = getattr(error, "sqlite_errorcode", 0) or 0
+    base = code & 0xFF
+    if base == sqlite3.SQLITE_FULL:
+        return errors.StoreFull(f"no room left to write {path}", hint="make room and append again")
+    if base in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+        return errors.StoreLocked(f"another program holds {path}", hint="close it, or wait and try again")
+    if base == sqlite3.SQLITE_READONLY:
+        return errors.StoreReadOnly(f"{path} cannot be written")
+    if base == sqlite3.SQLITE_CANTOPEN:
+        return errors.StoreMissing(f"{path} cannot be opened", hint="check the path and its rights")
+    if base == sqlite3.SQLITE_TOOBIG:
+        return errors.TooLarge(f"a value over {VALUE_BYTES_MAX:,} bytes")
+    if base == sqlite3.SQLITE_IOERR and backend is not None:
+        backend.fail(f"an input or output error ({error})")
+        return errors.AppendUnknown(
+            f"{path}: {error}; whether the append was stored is not known",
+            hint="open the store again and append with the same key",
+        )
+    if base == sqlite3.SQLITE_NOTADB:
+        return errors.NotAStore(f"{path} is no SQLite file")
+    return errors.StoreDamaged(f"{path}: {error}", hint="run `convlog verify`")
