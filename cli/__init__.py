@@ -1,5 +1,44 @@
-"""The shell face: arguments in, text out; one command a file."""
+"""The shell face: arguments in, text out; one command a file.
+
+Importing this loads click and nothing heavier: a command's module is loaded when the command is asked for.
+"""
 
 if not __name__.startswith("convlog."):
     msg = "import convlog.cli, not cli: the bare name would make a second copy of every class"
     raise ImportError(msg)
+
+from .group import LazyGroup
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("init", "Make a store for this folder."),
+    "import": ("import_files", "Take in recorded sessions."),
+    "threads": ("threads", "List the threads, last touched first."),
+    "log": ("log", "Show what happened in a thread, newest first."),
+    "show": ("show", "Show what an address names."),
+    "verify": ("verify", "Check the chain and the bodies against their hashes."),
+    "branch": ("branch", "List, name, switch to or drop branches."),
+    "append": ("append", "Append one event to a thread."),
+    "doctor": ("doctor", "Say which store is used, why, and how it is."),
+    "export": ("export", "Write a thread to a file or to stdout."),
+    "schema": ("schema", "Print the JSON Schema of the events."),
+    "redact": ("redact", "Take words, or whole events, out of a thread."),
+    "delete": ("delete", "Erase a thread."),
+}
+"""Name to (module of this package, what it does); the module's `command` is the click command."""
+
+ALIASES = {"ls": "threads"}
+
+group = LazyGroup(
+    COMMANDS,
+    ALIASES,
+    name="convlog",
+    help="Keep every event of an agent's conversations, and derive any past prompt again.",
+    epilog="Global options stand before or after the command. Addresses: THREAD, THREAD:17, THREAD:2..15, THREAD/5,"
+    " THREAD@branch; THREAD is a name, an id's start, a source id or `latest`. Exit codes: 0 ok, 1 a check failed,"
+    " 2 usage or address, 3 store missing or newer, 4 locked, 5 unprovable.",
+)
+
+
+def main() -> None:
+    """Run the program with the process's arguments."""
+    group(prog_name="convlog")

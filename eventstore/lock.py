@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from .errors import StoreLocked
+from .errors import ForkedStore, StoreLocked
 
 PAUSE_S_MIN = 0.0002
 PAUSE_S_MAX = 0.005
@@ -49,16 +49,26 @@ class FileLock:
     def __init__(self, path: Path, timeout_s: float) -> None:
         self._path = path
         self._timeout_s = timeout_s
+        self._pid = os.getpid()
+        """A child of a fork shares the lock with its parent, and would give it back in its place."""
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
-    def acquire(self) -> None:
+    def __enter__(self) -> None:
         """Take the lock.
 
         Raises:
             StoreLocked: another process held it for the whole timeout.
+            ForkedStore: the lock is the parent process's.
         """
-        if _try_lock(self._fd):
-            return
+        if self._pid != os.getpid():
+            raise ForkedStore(
+                f"{self._path} was opened by process {self._pid}, this is {os.getpid()}",
+                hint="open the store again after the fork",
+            )
+        if not _try_lock(self._fd):
+            self._wait()
+
+    def _wait(self) -> None:
         deadline = time.monotonic() + self._timeout_s
         pause = PAUSE_S_MIN
         while not _try_lock(self._fd):
@@ -70,7 +80,7 @@ class FileLock:
             time.sleep(pause)
             pause = min(pause * 2, PAUSE_S_MAX)
 
-    def release(self) -> None:
+    def __exit__(self, *_: object) -> None:
         """Give the lock back."""
         _unlock(self._fd)
 

@@ -126,28 +126,29 @@ class Log:
             Conflict: head or position are not the expected ones.
             AppendError: a member was refused; nothing was written.
         """
-        refreshed = False
-        while True:
+        _check_keys(drafts)
+        # A key is looked up only when something is wrong: the unique rule below finds a retry as surely. Only what a
+        # fork shares with its origin no rule of its own rows guards.
+        known = self._known(drafts) if self.shared else {}
+        settled = False
+        while len(known) < len(drafts):
             try:
-                known = self._known(drafts)
-                if len(known) == len(drafts):
-                    return [known[index] for index in range(len(drafts))]
                 self._check_expected(expected_head, expected_position)
                 batch = self.place(drafts, known)
-            except errors.AppendError:
-                # What was refused may rest on a state that another writer has moved on from.
-                if refreshed or not self._is_behind():
-                    raise
-                refreshed = True
-                continue
-            try:
                 self._backend.append(self.row.thread, batch.records, batch.listing)
             except (PositionTaken, KeyTaken):
                 self.refresh()
-                continue
-            for record in batch.records:
-                self._absorb(record)
-            return batch.answers
+            except (errors.AppendError, errors.NotFound):
+                # What was refused may be a retry, or rest on a state that another writer has moved on from.
+                if settled:
+                    raise
+                settled = not self._is_behind()
+            else:
+                for record in batch.records:
+                    self._absorb(record)
+                return batch.answers
+            known = self._known(drafts)
+        return [known[index] for index in range(len(drafts))]
 
     def _is_behind(self) -> bool:
         before = self.position
@@ -171,15 +172,8 @@ class Log:
     def _known(self, drafts: Sequence[Draft]) -> dict[int, Appended]:
         """Answer the members whose keys are known, by index."""
         found: dict[int, Appended] = {}
-        keys: set[str] = set()
         for index, draft in enumerate(drafts):
-            if draft.key is None:
-                continue
-            records.check_key(draft.key)
-            if draft.key in keys:
-                raise errors.KeyMismatch(f"key {draft.key} twice in one batch")
-            keys.add(draft.key)
-            record = self._by_key(draft.key)
+            record = None if draft.key is None else self._by_key(draft.key)
             if record is not None:
                 self._check_same(draft, record, [answer.position for answer in found.values()])
                 found[index] = Appended(self.row.thread, record.position, record.head, record.hash, replayed=True)
@@ -281,6 +275,16 @@ class Log:
         if record.salt is None:
             redacted_by = self._backend.redacted_by(owner, record.position)
         return records.decode(owner, record, redacted_by, body=bodies)
+
+
+def _check_keys(drafts: Sequence[Draft]) -> None:
+    """Refuse ill-formed keys, and a key that two members of a batch have."""
+    keys: set[str] = set()
+    for draft in drafts:
+        if draft.key is not None:
+            if records.check_key(draft.key) in keys:
+                raise errors.KeyMismatch(f"key {draft.key} twice in one batch")
+            keys.add(draft.key)
 
 
 def _feed(tree: Tree, record: Record) -> None:

@@ -8,9 +8,10 @@ APPLICATION_ID = 0x434C4F47
 USER_VERSION = 1
 """The schema that this program writes. An older file is migrated, a newer one refused."""
 
+# A thread's number is never used again: other processes may remember that of a thread deleted meanwhile.
 TABLES = """
 CREATE TABLE threads (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     thread TEXT NOT NULL UNIQUE,
     origin TEXT,
     origin_position INTEGER NOT NULL,

@@ -11,8 +11,8 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,9 +41,11 @@ _COLUMNS = {
     (True, False): f"{_HEADER_COLUMNS}, CAST(e.body AS BLOB), NULL",
     (True, True): f"{_HEADER_COLUMNS}, CAST(e.body AS BLOB), CAST(e.output AS BLOB)",
 }
+# Through the thread's row: another process may have deleted the thread whose number is remembered here.
 _INSERT = (
     "INSERT INTO events (thread, position, parent, head, type, version, recorded_at, occurred_at, source, key, refs,"
-    " hash, commitment, salt, secret, body, output) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " hash, commitment, salt, secret, body, output)"
+    " SELECT id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM threads WHERE id = ?"
 )
 _THREAD_COLUMNS = ", ".join(ThreadRow.__struct_fields__)
 
@@ -71,8 +73,13 @@ class SqliteBackend:
         self._sources: dict[bytes, int] = {}
         self._wal = f"{self._path}-wal"
         self._wal_inode = (0, 0)
+        self._wal_bytes = 0
+        """As of the last write's beginning."""
         self._connection: sqlite3.Connection | None = None
-        self._lock = None if read_only else self._open_lock(create=create)
+        self._reading = Translated(self._path)
+        self._writing = Translated(self._path, self.fail)
+        self._file_lock = None if read_only else self._open_lock(create=create)
+        self._lock: AbstractContextManager[object] = self._file_lock or nullcontext()
         try:
             self._open(create=create)
         except BaseException:
@@ -103,7 +110,7 @@ class SqliteBackend:
             raise errors.StoreDamaged(f"{self._path}: {error.strerror}") from None
 
     def _open(self, *, create: bool) -> None:
-        with self._locked(), translated(self._path):
+        with self._mutex, self._lock, self._reading:
             is_new = self._make_file(create=create)
             self._connect()
             found = self._pragma("user_version")
@@ -203,16 +210,18 @@ class SqliteBackend:
 
     def close(self) -> None:
         """Checkpoint, and give file and lock back. Idempotent."""
+        if self._pid != os.getpid():
+            return  # the connection is the parent's, and so are its locks
         with self._mutex:
             connection, self._connection = self._connection, None
-            if connection is not None and self._pid == os.getpid():
-                with self._locked():
+            if connection is not None:
+                with self._lock:
                     if not self._read_only and self._failed is None:
                         _checkpoint(connection)
                     connection.close()
-            if self._lock is not None:
-                self._lock.close()
-                self._lock = None
+            if self._file_lock is not None:
+                self._file_lock.close()
+                self._file_lock = None
 
     # --- the hot path ---
 
@@ -220,43 +229,32 @@ class SqliteBackend:
     def _db(self) -> sqlite3.Connection:
         if self._connection is None:
             raise errors.StoreClosed(f"{self._path} was closed")
-        return self._connection
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Hold the lock between processes, once."""
-        with self._mutex:
-            if self._lock is None:
-                yield
-                return
-            self._lock.acquire()
-            try:
-                yield
-            finally:
-                self._lock.release()
-
-    def _before_write(self) -> None:
         if self._pid != os.getpid():
             raise errors.ForkedStore(
                 f"{self._path} was opened by process {self._pid}, this is {os.getpid()}",
                 hint="open the store again after the fork",
             )
+        return self._connection
+
+    def _before_write(self) -> bool:
+        """Refuse what cannot be written, and look after the -wal; say whether the file had to be opened again."""
         if self._read_only:
             raise errors.StoreReadOnly(f"{self._path} was opened to read")
         if self._failed:
             raise errors.StoreDamaged(f"{self._path}: {self._failed}", hint="open it again and run `convlog verify`")
-        if self._connection is None:
-            raise errors.StoreClosed(f"{self._path} was closed")
         try:
             found = os.stat(self._wal)  # noqa: PTH116 - on the hot path, and a Path costs as much as the call
             if (found.st_ino, found.st_dev) == self._wal_inode:
-                return
+                self._wal_bytes = found.st_size
+                return False
         except FileNotFoundError:
             pass
         # Somebody's other SQLite dropped or replaced the -wal under us: what we would write there is lost.
-        self._connection.close()
+        self._db.close()
+        self._forget_numbers()
         self._connect()
         self._note_wal()
+        return True
 
     def _note_wal(self) -> None:
         if self._read_only:
@@ -269,31 +267,61 @@ class SqliteBackend:
             self._db.execute("COMMIT")
             found = os.stat(self._wal)  # noqa: PTH116 - as above
         self._wal_inode = (found.st_ino, found.st_dev)
+        self._wal_bytes = found.st_size
 
     def append(self, thread: str, records: Sequence[Record], listing: Listing | None) -> None:
         """Store records, all or none, durable on return."""
-        with self._locked(), translated(self._path, self):
-            self._before_write()
-            number = self._number(thread)
+        with self._mutex, self._lock, self._writing:
+            if self._before_write():
+                self._require_previous(thread, records[0].position)
             if len(records) == 1 and listing is None and records[0].source in self._sources:
-                self._db.execute(_INSERT, self._row(number, records[0]))
-                if self._wal_size() > WAL_BYTES_HARD:
-                    self._checkpoint()
-                return
-            ends_turn = listing is not None and listing.turn_ended
-            if ends_turn and self._durability == "turn":
-                self._set_synchronous(full=True)
-            with self._transaction():
-                self._insert(number, records, listing)
-            if ends_turn and self._durability == "turn":
-                self._set_synchronous(full=False)
-            if self._wal_size() > (WAL_BYTES_SOFT if ends_turn else WAL_BYTES_HARD):
+                self._insert_record(self._number(thread), records[0])
+            else:
+                self._insert_batch(thread, records, listing)
+            if self._wal_bytes > WAL_BYTES_HARD:
                 self._checkpoint()
+
+    def _require_previous(self, thread: str, position: int) -> None:
+        """Refuse to append behind events that went with a lost -wal: they were acknowledged, and are gone."""
+        found = self._db.execute(
+            "SELECT max(e.position), t.origin_position FROM threads t LEFT JOIN events e ON e.thread = t.id"
+            " WHERE t.thread = ?",
+            (thread,),
+        ).fetchone()
+        tip = found[0] or found[1] or 0
+        if tip < position - 1:
+            raise errors.StoreDamaged(
+                f"{self._path}: the -wal was lost with acknowledged events; {thread[:12]} ends at {tip},"
+                f" it ended at {position - 1}",
+                hint="open it again and run `convlog verify`",
+            )
+
+    def _insert_batch(self, thread: str, records: Sequence[Record], listing: Listing | None) -> None:
+        ends_turn = listing is not None and listing.turn_ended
+        syncs = ends_turn and self._durability == "turn"
+        if syncs:
+            self._set_synchronous(full=True)
+        try:
+            with self._transaction():
+                self._insert(self._number(thread), records, listing)
+        finally:
+            if syncs:
+                self._set_synchronous(full=False)
+        if ends_turn and self._wal_bytes > WAL_BYTES_SOFT:
+            self._checkpoint()
+
+    def _insert_record(self, number: int, record: Record) -> int:
+        """Store one record and give its store-wide cursor."""
+        inserted = self._db.execute(_INSERT, self._values(number, record))
+        if inserted.rowcount != 1:
+            self._forget_numbers()
+            raise errors.NoSuchThread(f"the thread was deleted from {self._path}")
+        return inserted.lastrowid or 0
 
     def _insert(self, number: int, records: Sequence[Record], listing: Listing | None) -> None:
         cursor = 0
         for record in records:
-            cursor = self._db.execute(_INSERT, self._row(number, record)).lastrowid or 0
+            cursor = self._insert_record(number, record)
         if listing is not None:
             for name in listing.attachments:
                 self._db.execute(
@@ -313,9 +341,8 @@ class SqliteBackend:
                 ),
             )
 
-    def _row(self, number: int, record: Record) -> tuple[Any, ...]:
+    def _values(self, number: int, record: Record) -> tuple[Any, ...]:
         return (
-            number,
             record.position,
             record.parent,
             record.head,
@@ -332,6 +359,7 @@ class SqliteBackend:
             record.secret,
             None if record.body is None else record.body.decode(),
             None if record.output is None else record.output.decode(),
+            number,
         )
 
     def _source(self, source: bytes) -> int:
@@ -362,14 +390,14 @@ class SqliteBackend:
             self._db.execute("COMMIT")
         except BaseException:
             # Numbers interned in a transaction that did not land are no numbers.
-            self._sources.clear()
-            self._ids.clear()
+            self._forget_numbers()
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
             raise
 
-    def _wal_size(self) -> int:
-        return os.stat(self._wal).st_size  # noqa: PTH116 - on the hot path
+    def _forget_numbers(self) -> None:
+        self._sources.clear()
+        self._ids.clear()
 
     def _checkpoint(self) -> None:
         _checkpoint(self._db)
@@ -378,7 +406,7 @@ class SqliteBackend:
 
     def create(self, row: ThreadRow, records: Sequence[Record]) -> None:
         """Store a thread's row with its first records."""
-        with self._locked(), translated(self._path, self):
+        with self._mutex, self._lock, self._writing:
             self._before_write()
             with self._transaction():
                 try:
@@ -424,7 +452,7 @@ class SqliteBackend:
         return found[0] if found else None
 
     def _thread_rows(self, clause: str, values: tuple[Any, ...]) -> list[ThreadRow]:
-        with self._mutex, translated(self._path):
+        with self._mutex, self._reading:
             rows = self._db.execute(f"SELECT {_THREAD_COLUMNS} FROM threads {clause}", values).fetchall()
         return [_thread_row(row) for row in rows]
 
@@ -432,7 +460,7 @@ class SqliteBackend:
 
     def tip(self, thread: str) -> Record | None:
         """Give the last record of the log, without body and output."""
-        with self._mutex, translated(self._path):
+        with self._mutex, self._reading:
             row = self._db.execute(
                 f"SELECT {_COLUMNS[False, False]} FROM events e JOIN sources s ON s.id = e.source"
                 " WHERE e.thread = ? ORDER BY e.position DESC LIMIT 1",
@@ -460,7 +488,7 @@ class SqliteBackend:
             f" WHERE e.thread = ? AND e.position >= ? AND e.position <= ?{wanted} ORDER BY e.position LIMIT {PAGE_ROWS}"
         )
         while first <= last:
-            with self._mutex, translated(self._path):
+            with self._mutex, self._reading:
                 rows = self._db.execute(sql, (number, first, last, *(types or ()))).fetchall()
             for row in rows:
                 yield Record(*row)
@@ -470,7 +498,7 @@ class SqliteBackend:
 
     def position_of_key(self, thread: str, key: str) -> int | None:
         """Give the position of the event with this key."""
-        with self._mutex, translated(self._path):
+        with self._mutex, self._reading:
             row = self._db.execute(
                 "SELECT position FROM events WHERE thread = ? AND key = ?", (self._number(thread), key)
             ).fetchone()
@@ -478,7 +506,7 @@ class SqliteBackend:
 
     def redacted_by(self, thread: str, position: int) -> int | None:
         """Give the position of the `redacted` event that erased this one."""
-        with self._mutex, translated(self._path):
+        with self._mutex, self._reading:
             row = self._db.execute(
                 "SELECT redacted_by FROM redactions WHERE thread = ? AND position = ?",
                 (self._number(thread), position),
@@ -487,7 +515,7 @@ class SqliteBackend:
 
     def changes(self, cursor: int, limit: int) -> tuple[list[tuple[str, int]], int]:
         """Give (thread, position) of events after a store-wide cursor."""
-        with self._mutex, translated(self._path):
+        with self._mutex, self._reading:
             rows = self._db.execute(
                 "SELECT e.id, t.thread, e.position FROM events e JOIN threads t ON t.id = e.thread"
                 " WHERE e.id > ? ORDER BY e.id LIMIT ?",
@@ -499,8 +527,9 @@ class SqliteBackend:
 
     def redact(self, thread: str, records: Sequence[Record], erasure: Erasure) -> None:
         """Store the records and erase, in one transaction; then take the bytes out of the -wal."""
-        with self._locked(), translated(self._path, self):
-            self._before_write()
+        with self._mutex, self._lock, self._writing:
+            if self._before_write():
+                self._require_previous(thread, records[0].position)
             with self._transaction():
                 number = self._number(thread)
                 self._insert(number, records, None)
@@ -527,7 +556,7 @@ class SqliteBackend:
 
     def delete(self, threads: Sequence[str], store_thread: str, records: Sequence[Record]) -> None:
         """Erase whole threads and store the notes that say so, in one transaction."""
-        with self._locked(), translated(self._path, self):
+        with self._mutex, self._lock, self._writing:
             self._before_write()
             with self._transaction():
                 # The notes first: the store-wide cursor never goes back.
@@ -544,7 +573,7 @@ class SqliteBackend:
 
     def is_deleted(self, thread: str) -> bool:
         """Whether a thread of this id was deleted here."""
-        with self._mutex, translated(self._path):
+        with self._mutex, self._reading:
             return self._db.execute("SELECT 1 FROM deleted WHERE thread = ?", (thread,)).fetchone() is not None
 
     def _checkpoint_whole(self) -> None:
@@ -562,11 +591,13 @@ class SqliteBackend:
         """Store bytes under their hash, whole or not at all."""
         if self.attachment_size(name) is not None:
             return
-        with self._locked(), translated(self._path, self):
+        with self._mutex, self._lock, self._writing:
             self._before_write()
+            if self.attachment_size(name) is not None:
+                return  # another process was faster
             with self._transaction():
                 number = self._db.execute(
-                    "INSERT OR IGNORE INTO attachments (name, size) VALUES (?, ?)", (name, size)
+                    "INSERT INTO attachments (name, size) VALUES (?, ?)", (name, size)
                 ).lastrowid
                 self._db.executemany(
                     "INSERT INTO chunks VALUES (?, ?, ?)", ((number, i, chunk) for i, chunk in enumerate(chunks))
@@ -574,7 +605,7 @@ class SqliteBackend:
 
     def attachment_size(self, name: str) -> int | None:
         """Give the size in bytes."""
-        with self._mutex, translated(self._path):
+        with self._mutex, self._reading:
             row = self._db.execute("SELECT size FROM attachments WHERE name = ?", (name,)).fetchone()
         return None if row is None else row[0]
 
@@ -582,7 +613,7 @@ class SqliteBackend:
         """Iterate over an attachment's chunks."""
         number = 0
         while True:
-            with self._mutex, translated(self._path):
+            with self._mutex, self._reading:
                 row = self._db.execute(
                     "SELECT c.bytes FROM attachments a JOIN chunks c ON c.attachment = a.id"
                     " WHERE a.name = ? AND c.number = ?",
@@ -601,7 +632,7 @@ class SqliteBackend:
             values = [self._number(thread)]
         name = ""
         while True:
-            with self._mutex, translated(self._path):
+            with self._mutex, self._reading:
                 row = self._db.execute(f"{sql} ORDER BY name LIMIT 1", (name, *values)).fetchone()
             if row is None:
                 return
@@ -610,7 +641,7 @@ class SqliteBackend:
 
     def drop_attachments(self, names: Collection[str]) -> None:
         """Erase attachments."""
-        with self._locked(), translated(self._path, self):
+        with self._mutex, self._lock, self._writing:
             self._before_write()
             with self._transaction():
                 for name in names:
@@ -639,7 +670,7 @@ class SqliteBackend:
 
     def cached(self, name: str) -> bytes | None:
         """Give a derived value kept earlier under this name."""
-        with self._mutex, translated(self._path):
+        with self._mutex, self._reading:
             row = self._db.execute("SELECT value FROM cache WHERE name = ?", (name,)).fetchone()
         return None if row is None else row[0]
 
@@ -647,13 +678,13 @@ class SqliteBackend:
         """Keep a derived value; losing it loses nothing, so a store that cannot be written keeps none."""
         if self._read_only:
             return
-        with self._locked(), translated(self._path, self):
+        with self._mutex, self._lock, self._writing:
             self._before_write()
             self._db.execute("INSERT OR REPLACE INTO cache VALUES (?, ?, ?)", (name, self._number(thread), value))
 
     def drop_cache(self, thread: str | None = None) -> None:
         """Drop the derived values of one thread, or all."""
-        with self._locked(), translated(self._path, self):
+        with self._mutex, self._lock, self._writing:
             self._before_write()
             if thread is None:
                 self._db.execute("DELETE FROM cache")
@@ -673,9 +704,9 @@ class SqliteBackend:
 
     def maintain(self) -> None:
         """Checkpoint the -wal when it has grown."""
-        with self._locked(), translated(self._path, self):
+        with self._mutex, self._lock, self._writing:
             self._before_write()
-            if self._wal_size() > WAL_BYTES_SOFT:
+            if self._wal_bytes > WAL_BYTES_SOFT:
                 self._checkpoint()
 
     def wal_size(self) -> int:
@@ -733,23 +764,31 @@ def check_path(path: Path) -> Path:
     return path
 
 
-@contextmanager
-def translated(path: Path, backend: SqliteBackend | None = None) -> Iterator[None]:
-    """Turn the engine's errors into ours."""
-    try:
-        yield
-    except sqlite3.IntegrityError as error:
+class Translated:
+    """Turns the engine's errors into ours. A class, since a generator here costs a tenth of an append."""
+
+    def __init__(self, path: Path, fail: Callable[[str], None] | None = None) -> None:
+        self._path = path
+        self._fail = fail
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is not None and isinstance(error, sqlite3.DatabaseError):
+            raise self._translate(error) from error
+
+    def _translate(self, error: sqlite3.DatabaseError) -> Exception:
         message = str(error)
-        if "events.position" in message:
-            raise PositionTaken(message) from None
-        if "events.key" in message:
-            raise KeyTaken(message) from None
-        raise errors.StoreDamaged(f"{path}: {message}") from error
-    except sqlite3.DatabaseError as error:
-        raise _translate(error, path, backend) from error
+        if isinstance(error, sqlite3.IntegrityError):
+            if "events.position" in message:
+                return PositionTaken(message)
+            if "events.key" in message:
+                return KeyTaken(message)
+        return _translate(error, self._path, self._fail)
 
 
-def _translate(error: sqlite3.DatabaseError, path: Path, backend: SqliteBackend | None) -> errors.ConvlogError:
+def _translate(error: sqlite3.DatabaseError, path: Path, fail: Callable[[str], None] | None) -> errors.ConvlogError:
     code = getattr(error, "sqlite_errorcode", 0) or 0
     base = code & 0xFF
     if base == sqlite3.SQLITE_FULL:
@@ -762,8 +801,8 @@ def _translate(error: sqlite3.DatabaseError, path: Path, backend: SqliteBackend 
         return errors.StoreMissing(f"{path} cannot be opened", hint="check the path and its rights")
     if base == sqlite3.SQLITE_TOOBIG:
         return errors.TooLarge(f"a value over {VALUE_BYTES_MAX:,} bytes")
-    if base == sqlite3.SQLITE_IOERR and backend is not None:
-        backend.fail(f"an input or output error ({error})")
+    if base == sqlite3.SQLITE_IOERR and fail is not None:
+        fail(f"an input or output error ({error})")
         return errors.AppendUnknown(
             f"{path}: {error}; whether the append was stored is not known",
             hint="open the store again and append with the same key",

@@ -59,7 +59,7 @@ RULES = {
     "A22": "no more cache marks than the profile allows, the automatic one counted",
     "A23": "in the order tools, system, messages no 1h mark after a 5m one",
     "A24": "a mark on the last block has the lifetime of the automatic one",
-    "A25": "system messages only where the profile allows them, after a user message, last or before an assistant, text",
+    "A25": "system messages only where the profile has them, after a user message, last or before an assistant, text",
     "A26": "a server tool's result stands after its use in the same assistant message",
     "A27": "one compaction block with content, the first block of the conversation; not seen: whether it is unchanged",
     "A28": "the request is valid JSON: no half surrogates, no NaN",
@@ -112,9 +112,11 @@ class View:
 
     @property
     def thinking(self) -> str:
+        """The kind of thinking that the request asks for; empty when it says nothing."""
         return text(mapping(self.request.get("thinking")).get("type"))
 
     def last_assistant(self) -> Message | None:
+        """Give the assistant message that stands last."""
         return next((message for message in reversed(self.messages) if message.role == "assistant"), None)
 
 
@@ -292,7 +294,9 @@ def _ids(view: View, _profile: Profile) -> Iterator[Finding]:
             if block.type in {"tool_use", "tool_result"}:
                 yield from _client_id(block, seen)
             elif block.type == "server_tool_use" and SERVER_CALL_ID.fullmatch(_id_of(block)) is None:
-                yield Finding("A12", block.pointer, f"id {quote(_id_of(block))} does not match {SERVER_CALL_ID.pattern}")
+                yield Finding(
+                    "A12", block.pointer, f"id {quote(_id_of(block))} does not match {SERVER_CALL_ID.pattern}"
+                )
 
 
 def _client_id(block: Block, seen: Counter[tuple[str, str]]) -> Iterator[Finding]:
@@ -358,7 +362,9 @@ def _server_tools(view: View, _profile: Profile) -> Iterator[Finding]:
 
 
 def _thinks(view: View, profile: Profile) -> bool:
-    return view.thinking in {"enabled", "adaptive", "between_tools"} or (not view.thinking and profile.thinks_by_default)
+    return view.thinking in {"enabled", "adaptive", "between_tools"} or (
+        not view.thinking and profile.thinks_by_default
+    )
 
 
 def _thinking_blocks(view: View, _profile: Profile) -> Iterator[Finding]:

@@ -113,7 +113,7 @@ def join(pointer: str, key: str) -> str:
 
 def quote(value: Any) -> str:
     """Give a short form of `value` for a message: printable, at most 60 characters."""
-    shown = ascii(value)
+    shown = ascii(value[:60] if isinstance(value, str) else value)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."
 
 
@@ -171,8 +171,8 @@ RULES = {
     "X4": "no empty or blank text block and no empty message",
     "X5": "roles alternate and the user begins, where the profile is strict; the last word is the user's or a result",
     "X6": "all strings are well-formed Unicode and all numbers finite",
-    "X7": "tools stand in the order of their names and every tool called in the history is declared; not seen: a change "
-    "of the tools during the thread",
+    "X7": "tools stand in the order of their names and every tool called in the history is declared; not seen: whether "
+    "they changed during the thread",
     "X8": "nothing volatile stands before the newest turn",
     "X9": "a repair neither reorders nor deletes what the model has seen",
 }

@@ -19,7 +19,6 @@ from .common import (
     Text,
     Tool,
     Turn,
-    blank,
     cross_format,
     is_json,
     join,
@@ -43,8 +42,8 @@ RULES = {
     "O9": "image parts stand only in user messages",
     "O10": "tool descriptions are within the profile's cap",
     "O11": "texts and data URLs are within their limits",
-    "O12": "messages have only known fields, reasoning_content and prompt_cache_key only where the profile has them; not "
-    "seen: unknown fields at the top and in content parts",
+    "O12": "messages have only known fields, reasoning_content and prompt_cache_key only where the profile has them; "
+    "not seen: unknown fields at the top and in content parts",
     "O13": "prompt_cache_options and breakpoints only where the profile has them, and without prompt_cache_retention",
     "O14": "reasoning_content is on every assistant message where the profile requires it, non-empty for some",
     "O15": "Mistral: ids of nine alphanumerics, assistant messages with content or calls, a user or tool message last",
@@ -104,9 +103,11 @@ class View:
     tools: list[Tool]
 
     def of_role(self, role: str) -> list[Message]:
+        """Give the messages of one role."""
         return [message for message in self.messages if message.role == role]
 
     def calls(self) -> Iterator[ToolCall]:
+        """Give the calls of all messages in order."""
         for message in self.messages:
             yield from message.calls
 
@@ -156,7 +157,6 @@ def _outline(view: View) -> Outline:
         turns=[
             Turn(message.pointer, roles.get(message.role, message.role), empty=not (message.parts or message.calls))
             for message in view.messages
-            if message.role != "tool" or message.parts
         ],
         texts=[
             Text(part.pointer, text(part.body.get("text")))

@@ -1,7 +1,7 @@
 """The neutral read model of one ended turn: its segments, and what TurnMemory makes of them.
 
-Every version of TurnMemory reads `Segment` and answers with `Memory`; it never sees an event, a store or a provider. One
-`tool` segment stands for a call and its result together, at the place of the result (K08), paired by call id.
+Every version of TurnMemory reads `Segment` and answers with `Memory`; it never sees an event, a store or a provider.
+One `tool` segment stands for a call and its result together, at the place of the result (K08), paired by call id.
 """
 
 from collections.abc import Iterator, Sequence

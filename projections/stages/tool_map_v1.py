@@ -118,7 +118,7 @@ def command_line(values: Mapping[str, object], rule: ToolRule) -> str:
     words = _texts(values, rule.command)
     if len(words) == 1:
         return shell_command(words[0])
-    if len(words) == 3 and _SHELL.fullmatch(words[0]) and words[1] in ("-c", "-lc"):  # noqa: PLR2004
+    if len(words) == 3 and _SHELL.fullmatch(words[0]) and words[1] in ("-c", "-lc"):
         return words[2]
     return " ".join(word if _PLAIN_WORD.fullmatch(word) else _quoted(word) for word in words)
 

@@ -1,7 +1,7 @@
 """Text rules of TurnMemory: whitespace, bounds, the word filter, tool inputs, paths and targets.
 
-The source is a Go program. What its library decides is written out here in full, because the Python functions of the same
-purpose answer differently, or differ between Python versions.
+The source is a Go program. What its library decides is written out here in full, because the Python functions of the
+same purpose answer differently, or differ between Python versions.
 """
 
 import json
@@ -91,14 +91,14 @@ def _finite(digits: str) -> float:
 def parsed(raw: str) -> object:
     """Read JSON text; None when it is none.
 
-    A half surrogate becomes U+FFFD, so that every text read can be sent. The depth needs no check: the store refuses deep
-    input before it is recorded.
+    A half surrogate becomes U+FFFD, so that every text read can be sent. The depth needs no check: the store refuses
+    deep input before it is recorded.
     """
     try:
         value = json.loads(raw, parse_constant=_no_constant, parse_int=_whole, parse_float=_finite)
+        return _well_formed(value) if "\\u" in raw else value
     except (ValueError, RecursionError):
         return None
-    return _well_formed(value) if "\\u" in raw else value
 
 
 def _well_formed(value: object) -> object:

@@ -1,4 +1,4 @@
-"""`turn-memory@3`: calls as native blocks with fixed sentences for results, beside the text block of version 1 (K05)."""
+"""`turn-memory@3`: calls as native blocks with fixed sentences for results, and the text block of version 1 (K05)."""
 
 from ..stages.history_v1 import SUCCESS, WRAPPER, synthetic_id, validate
 from ..stages.history_v1 import steps as cut_into_steps

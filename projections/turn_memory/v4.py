@@ -5,7 +5,15 @@ from collections.abc import Sequence
 from ..stages.history_v1 import SUCCESS, WRAPPER, outcome_json, synthetic_id, validate
 from ..stages.history_v1 import steps as cut_into_steps
 from ..stages.keen_targets_v1 import behind_wrapper, target
-from ..stages.segments_v1 import Activity, HistoricalCall, Memory, Segment, Step, completed_calls, prose
+from ..stages.segments_v1 import (
+    Activity,
+    HistoricalCall,
+    Memory,
+    Segment,
+    Step,
+    completed_calls,
+    prose,
+)
 from ..stages.tool_map_v1 import ToolMap
 from ..stages.turn_text_v1 import exit_code, fields, kept, relativise, string
 

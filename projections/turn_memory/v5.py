@@ -10,7 +10,15 @@ import msgspec
 
 from ..stages.history_v1 import SUCCESS, json_text, outcome_json, synthetic_id, validate
 from ..stages.history_v1 import steps as cut_into_steps
-from ..stages.segments_v1 import Activity, HistoricalCall, Memory, Segment, Step, completed_calls, prose
+from ..stages.segments_v1 import (
+    Activity,
+    HistoricalCall,
+    Memory,
+    Segment,
+    Step,
+    completed_calls,
+    prose,
+)
 from ..stages.tool_map_v1 import ToolMap
 from ..stages.turn_text_v1 import cut, exit_code, fields, relativise
 

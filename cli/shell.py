@@ -1,0 +1,144 @@
+"""What all commands share: the global options, the store they ask for, and where their words go."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from convlog.eventstore.errors import ConvlogError
+    from convlog.eventstore.places import Place
+    from convlog.eventstore.store import Store
+
+COLUMNS_ELSEWHERE = 80
+"""Width of tables that go to no terminal."""
+
+
+class Shell:
+    """The global options of one run, the store that they name, stdout for data and stderr for words."""
+
+    def __init__(self) -> None:
+        self.db: str | None = None
+        self.as_json = False
+        self.color = "auto"
+        self.quiet = False
+        self.verbose = False
+        self.utc = False
+        self._place: Place | None = None
+
+    # --- the store ---
+
+    @property
+    def place(self) -> Place:
+        """Where the store is, looked up once."""
+        if self._place is None:
+            from convlog.eventstore import places
+
+            self._place = places.find(self.db)
+            if self.verbose:
+                self.say(f"store {self._place.path} ({self._place.why})")
+        return self._place
+
+    def open(self, *, write: bool = False, create: bool = False) -> Store:
+        """Open the store, to read unless said otherwise.
+
+        Raises:
+            StoreMissing: there is none and `create` is not set; names the place, the reason and what is nearby.
+            OpeningError: the file is no store, newer, damaged.
+        """
+        from convlog.eventstore import places
+        from convlog.eventstore.store import open_store
+
+        place = self.place
+        if not place.path.exists() and not create:
+            raise places.missing(place, places.nearby(place))
+        if create and place.default:
+            place.path.parent.mkdir(parents=True, exist_ok=True)
+        return open_store(place.path, mode="rw" if write else "r", create=create)
+
+    # --- words, to stderr ---
+
+    def say(self, text: str) -> None:
+        """Say something beside the data, unless quiet."""
+        if not self.quiet:
+            self._err(text)
+
+    def warn(self, text: str) -> None:
+        """Say something that nobody should miss."""
+        self._err(text)
+
+    def report(self, error: ConvlogError) -> None:
+        """Say what went wrong, how to go on, and where it was looked for."""
+        from convlog.eventstore.errors import AmbiguousAddress, NotFound
+
+        sys.stdout.flush()
+        self._err(f"error: {error.message}")
+        if isinstance(error, AmbiguousAddress):
+            for candidate in error.candidates:
+                self._err(f"  {candidate}")
+        if error.hint:
+            self._err(f"hint: {error.hint}")
+        if isinstance(error, NotFound) and self._place is not None:
+            self._say_place()
+
+    def nothing(self, what: str) -> None:
+        """Say that nothing was found, in which file, and why that file."""
+        self.say(f"no {what}")
+        self._say_place()
+
+    def _say_place(self) -> None:
+        from convlog.eventstore import places
+
+        self.say(f"store: {self.place.path} ({self.place.why})")
+        others = places.nearby(self.place)
+        if others:
+            self.say(f"other stores nearby: {', '.join(str(path) for path in others)}")
+
+    def _err(self, text: str) -> None:
+        from .text import visible
+
+        click.echo(visible(text), err=True)
+
+    # --- data, to stdout ---
+
+    @property
+    def columns(self) -> int:
+        """How wide lines may be."""
+        return shutil.get_terminal_size((COLUMNS_ELSEWHERE, 24)).columns
+
+    @property
+    def colored(self) -> bool:
+        """Whether text on stdout is coloured."""
+        color = click.get_current_context().color
+        return sys.stdout.isatty() if color is None else color
+
+    def paint(self, text: str, **style: Any) -> str:
+        """Style text that is safe already, where colours are wanted."""
+        return click.style(text, **style) if self.colored else text
+
+    def write(self, text: str) -> None:
+        """Write a line, or lines, made visible by the caller."""
+        stream = sys.stdout
+        try:
+            stream.write(text + "\n")
+        except UnicodeEncodeError:
+            # A terminal that cannot show a character gets its escape.
+            encoding = stream.encoding or "ascii"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+
+    def emit(self, schema: str, **fields: Any) -> None:
+        """Write one JSON line that names its schema, such as `convlog.threads/1`."""
+        import msgspec
+
+        from .text import visible_json
+
+        line = msgspec.json.encode({"schema": f"convlog.{schema}", **fields}).decode()
+        self.write(visible_json(line))
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write bytes as they are."""
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
