@@ -47,6 +47,8 @@ def who(event: Event) -> str:
             return "call"
         case ToolReturned():
             return "result"
+        case ThreadCreated():
+            return "thread"
         case _:
             return event.type
 

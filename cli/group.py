@@ -12,28 +12,29 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from .shell import Shell
+from .shell import Shell, columns
 
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 """What a shell reports of a program that ended by SIGINT, by SIGPIPE."""
 
 
+HELP_COLUMNS_MIN, HELP_COLUMNS_MAX = 50, 80
+
+
 class LazyGroup(click.Group):
     """Commands from a table of names, modules and one-line helps."""
 
     def __init__(self, table: Mapping[str, tuple[str, str]], aliases: Mapping[str, str], **settings: Any) -> None:
-        super().__init__(
-            params=global_options(), context_settings={"help_option_names": ["-h", "--help"]}, **settings
-        )
+        super().__init__(params=global_options(), context_settings={"help_option_names": ["-h", "--help"]}, **settings)
         self._table = table
         self._aliases = aliases
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Give the names in the table's order."""
         return list(self._table)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         """Load a command and give it the global options."""
         entry = self._table.get(self._aliases.get(cmd_name, cmd_name))
         if entry is None:
@@ -55,13 +56,14 @@ class LazyGroup(click.Group):
             ctx.fail(f"No such command {name!r}." + (f" Did you mean {' or '.join(close)}?" if close else ""))
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - the same
         """Write the commands' section without loading them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in self._table.items()])
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         """Parse the group's own arguments."""
+        extra.setdefault("terminal_width", max(min(columns(), HELP_COLUMNS_MAX) - 2, HELP_COLUMNS_MIN))
         with _safe_words():
             return super().make_context(*args, **extra)
 
@@ -118,13 +120,9 @@ def wants_color(choice: str, environ: Mapping[str, str]) -> bool | None:
 def _print_version(ctx: click.Context, _: click.Parameter, value: Any) -> None:
     if not value or ctx.resilient_parsing:
         return
-    from importlib.metadata import PackageNotFoundError, version
+    from convlog import __version__
 
-    try:
-        found = version("convlog")
-    except PackageNotFoundError:
-        found = "(not installed)"
-    click.echo(f"convlog {found}")
+    click.echo(f"convlog {__version__}")
     ctx.exit()
 
 
@@ -133,11 +131,13 @@ def _safe_words() -> Iterator[None]:
     """Keep control characters of arguments out of click's own messages."""
     try:
         yield
-    except click.ClickException as error:
+    except click.UsageError as error:
         from .text import visible
 
-        error.message = visible(error.message)
-        raise
+        found = error.format_message()
+        if visible(found) == found:
+            raise
+        raise click.UsageError(visible(found), error.ctx) from None
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 (but tab and newline), DEL, C1
@@ -83,7 +83,9 @@ def pad(text: str, columns: int, *, right: bool = False) -> str:
     return space + text if right else text + space
 
 
-def table(rows: Sequence[Sequence[str]], *, head: Sequence[str], columns: int, elastic: int, right: str = "") -> str:
+def table(
+    rows: Sequence[Sequence[str]], *, head: Sequence[str], columns: int, elastic: int, right: Collection[str] = ()
+) -> str:
     """Align cells under their heads; the `elastic` column gives way when the lines would not fit.
 
     Args:
@@ -91,18 +93,16 @@ def table(rows: Sequence[Sequence[str]], *, head: Sequence[str], columns: int, e
         head: one word a column.
         columns: width of the whole.
         elastic: index of the column that is cut.
-        right: heads, separated by spaces, of the columns to align right.
+        right: heads of the columns to align right.
     """
     widths = [max(width(row[index]) for row in (head, *rows)) for index in range(len(head))]
     over = sum(widths) + 2 * (len(head) - 1) - columns
     if over > 0:
         widths[elastic] = max(widths[elastic] - over, 8)
-    aligned = right.split()
     lines = []
     for row in (head, *rows):
         cells = [
-            pad(fit(cell, size), size, right=name in aligned)
-            for cell, size, name in zip(row, widths, head, strict=True)
+            pad(fit(cell, size), size, right=name in right) for cell, size, name in zip(row, widths, head, strict=True)
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
@@ -150,8 +150,3 @@ def indent(text: str, by: str) -> str:
 def counted(count: int, one: str, many: str | None = None) -> str:
     """Give a number with its noun."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
-def listed(names: Iterable[str]) -> str:
-    """Give names with commas between them."""
-    return ", ".join(names)

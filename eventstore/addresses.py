@@ -65,8 +65,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def leaf(self) -> int:
-        """The node up to which a path is meant: the one named, or the head."""
-        return self.thread.head if self.position is None else self.position
+        """The node up to which a path is meant: the one named; for a thread or a note, the active node then."""
+        if self.position is not None and self.thread.tree.is_node(self.position):
+            return self.position
+        return self.thread.head_at(self.position)
 
 
 def _looks_longer(name: str) -> bool:

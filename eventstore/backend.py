@@ -81,7 +81,8 @@ class Listing(msgspec.Struct, frozen=True):
     """What an append changes in the thread's row."""
 
     spoke: bool = False
-    turn_ended: bool = False
+    turns_ended: int = 0
+    """How many turns the records end."""
     title: str | None = None
     preview: str | None = None
     attachments: tuple[str, ...] = ()

@@ -15,21 +15,21 @@ from .thread import Thread
 TYPES = (CallPrepared.TYPE, CallObserved.TYPE, CallFinished.TYPE)
 
 
-def number_calls(events: Iterable[Event]) -> list[int]:
-    """Give the positions of the events that stand for calls; a `call.finished` about one of them is no call more."""
-    calls: list[int] = []
-    known: set[int] = set()
+def grouped(events: Iterable[Event]) -> list[tuple[Event, Event | None]]:
+    """Give (the event that stands for a call, the `call.finished` about it) of each call, in log order."""
+    found: dict[int, tuple[Event, Event | None]] = {}
     for event in events:
-        if event.type == CallFinished.TYPE and any(position in known for _, position in event.refs):
-            continue
-        calls.append(event.position)
-        known.add(event.position)
-    return calls
+        about = event.ref("about")
+        if event.type == CallFinished.TYPE and about in found:
+            found[about] = (found[about][0], event)
+        else:
+            found[event.position] = (event, event if event.type == CallFinished.TYPE else None)
+    return list(found.values())
 
 
 def calls(thread: Thread, at: int | None = None) -> list[int]:
     """Give the positions of a thread's calls, as of a position."""
-    return number_calls(thread.events(last=at, types=TYPES, bodies=False))
+    return [event.position for event, _ in grouped(thread.events(last=at, types=TYPES, bodies=False))]
 
 
 def find_call(thread: Thread, number: int) -> int:

@@ -28,6 +28,10 @@ HEADER_CONTEXT = "convlog 1 header"
 BODY_CONTEXT = "convlog 1 body"
 
 _encode = msgspec.json.Encoder().encode
+_u64 = struct.Struct("<Q").pack
+_body_hasher = blake3(derive_key_context=BODY_CONTEXT)
+_header_hasher = blake3(derive_key_context=HEADER_CONTEXT)
+"""Copied for each hash: deriving a context's key costs as much as hashing a header."""
 
 # --- values ---
 
@@ -216,9 +220,9 @@ def join_halves(text: str, halves: tuple[tuple[int, int], ...]) -> str:
 
 def commitment(salt: bytes, body: bytes, output: bytes | None) -> bytes:
     """Commit to a body and its output under a salt, so that an erased short text cannot be guessed."""
-    sizes = len(body).to_bytes(8, "little"), (0 if output is None else len(output) + 1).to_bytes(8, "little")
-    data = b"".join((salt, sizes[0], body, sizes[1], output or b""))
-    return blake3(data, derive_key_context=BODY_CONTEXT).digest()
+    data = salt + _u64(len(body)) + body + _u64(0 if output is None else len(output) + 1)
+    hasher = _body_hasher.copy().update(data)
+    return hasher.digest() if output is None else hasher.update(output).digest()
 
 
 def header(
@@ -262,7 +266,7 @@ def header(
 
 def hash_header(data: bytes) -> bytes:
     """Hash a header: the link of the chain."""
-    return blake3(data, derive_key_context=HEADER_CONTEXT).digest()
+    return _header_hasher.copy().update(data).digest()
 
 
 def digest(data: bytes, context: str) -> bytes:

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from .errors import ForkedStore, StoreLocked
+from .errors import StoreLocked
 
 PAUSE_S_MIN = 0.0002
 PAUSE_S_MAX = 0.005
@@ -49,8 +49,6 @@ class FileLock:
     def __init__(self, path: Path, timeout_s: float) -> None:
         self._path = path
         self._timeout_s = timeout_s
-        self._pid = os.getpid()
-        """A child of a fork shares the lock with its parent, and would give it back in its place."""
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def __enter__(self) -> None:
@@ -58,13 +56,7 @@ class FileLock:
 
         Raises:
             StoreLocked: another process held it for the whole timeout.
-            ForkedStore: the lock is the parent process's.
         """
-        if self._pid != os.getpid():
-            raise ForkedStore(
-                f"{self._path} was opened by process {self._pid}, this is {os.getpid()}",
-                hint="open the store again after the fork",
-            )
         if not _try_lock(self._fd):
             self._wait()
 

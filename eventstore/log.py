@@ -21,6 +21,7 @@ from .events import (
 )
 from .placement import Appended, Batch
 from .records import Draft, Encoded
+from .replacements import as_it_reads
 from .tree import Tree
 
 END = 2**62
@@ -54,6 +55,7 @@ class Log:
         self.shared = shared
         self._backend = backend
         self.settings = settings
+        self.new_salt = records.Salts(settings.entropy)
         self._tree: Tree | None = None
         self._has_calls = False
         self._take_tip()
@@ -126,7 +128,8 @@ class Log:
             Conflict: head or position are not the expected ones.
             AppendError: a member was refused; nothing was written.
         """
-        _check_keys(drafts)
+        if len(drafts) > 1 or (drafts and drafts[0].key is not None):
+            _check_keys(drafts)
         # A key is looked up only when something is wrong: the unique rule below finds a retry as surely. Only what a
         # fork shares with its origin no rule of its own rows guards.
         known = self._known(drafts) if self.shared else {}
@@ -190,9 +193,7 @@ class Log:
         """Compare type, body and explicitly given parent; after a redaction the first event answers."""
         body = draft.body(positions) if callable(draft.body) else draft.body
         content = self.content(body, draft.output)
-        same = content.type == record.type and (
-            record.body is None or (content.body == record.body and content.output == record.output)
-        )
+        same = content.type == record.type and (record.body is None or _is_same(content, record))
         if isinstance(draft.parent, int) and draft.parent != record.parent:
             same = False
         if not same:
@@ -239,10 +240,13 @@ class Log:
         bodies: bool = True,
         outputs: bool = True,
     ) -> Iterator[Record]:
-        """Iterate over the records of a closed run of positions, shared ones included."""
+        """Iterate over the records of a closed run of positions, shared ones included.
+
+        Content that was erased reads as what stands in its place.
+        """
         last = self.position if last is None else min(last, self.position)
         for span in self.spans:
-            yield from self._backend.read(
+            found = self._backend.read(
                 span.thread,
                 max(first, span.first),
                 min(last, span.last),
@@ -250,6 +254,15 @@ class Log:
                 bodies=bodies,
                 outputs=outputs,
             )
+            if not bodies:
+                yield from found
+                continue
+            for record in found:
+                yield self._as_it_reads(span.thread, record, outputs=outputs) if record.salt is None else record
+
+    def _as_it_reads(self, owner: str, record: Record, *, outputs: bool) -> Record:
+        record, _ = as_it_reads(self._backend, owner, record)
+        return record if outputs else msgspec.structs.replace(record, output=None)
 
     def read_positions(
         self, positions: Sequence[int], *, bodies: bool = True, outputs: bool = True
@@ -275,6 +288,14 @@ class Log:
         if record.salt is None:
             redacted_by = self._backend.redacted_by(owner, record.position)
         return records.decode(owner, record, redacted_by, body=bodies)
+
+
+def _is_same(content: Encoded, record: Record) -> bool:
+    body = record.body
+    if body is not None and record.version < content.version:
+        # What an older program stored is the same content, whatever its schema version.
+        body = records.encode_content(records.decode_body(record.type, record.version, body), None).body
+    return content.body == body and content.output == record.output
 
 
 def _check_keys(drafts: Sequence[Draft]) -> None:

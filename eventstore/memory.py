@@ -94,7 +94,7 @@ class MemoryBackend:
                 row,
                 touched=self._cursor,
                 spoke=self._cursor if listing.spoke else row.spoke,
-                turns=row.turns + listing.turn_ended,
+                turns=row.turns + listing.turns_ended,
                 title=row.title if listing.title is None else listing.title,
                 preview=row.preview if listing.preview is None else listing.preview,
             )

@@ -13,7 +13,7 @@ import msgspec
 
 from . import records
 from .backend import Listing, Record, ThreadRow
-from .errors import DuplicateResult, NoSuchNode, UnknownCall
+from .errors import DuplicateResult, NoSuchNode, PayloadRejected, UnknownCall
 from .events import (
     Body,
     CallObserved,
@@ -22,7 +22,9 @@ from .events import (
     Document,
     Image,
     InputAdded,
+    Source,
     Text,
+    ThreadCreated,
     ThreadTitled,
     ToolCalled,
     ToolReturned,
@@ -34,6 +36,13 @@ if TYPE_CHECKING:
     from .log import Log
 
 PREVIEW_LENGTH = 120
+
+LISTED = frozenset(
+    body.TYPE for body in (InputAdded, ToolReturned, CallPrepared, CallObserved, TurnEnded, ThreadTitled)
+)
+"""Types that may change what listing shows, or use attachments."""
+
+REF_WORDS = frozenset({"answers", "edits", "regenerates", "about"})
 
 Refs = tuple[tuple[str, int], ...]
 
@@ -77,6 +86,8 @@ class Batch:
         position = self._position + 1
         parent = None
         if body.NODE:
+            if body.TYPE == ThreadCreated.TYPE:
+                raise PayloadRejected("a thread has one root", hint="make another thread")
             parent = self._head if draft.parent is None else self._require(self._resolve(draft.parent))
             if isinstance(body, ToolReturned):
                 refs = self._answering(body, parent, refs, stray=draft.stray)
@@ -85,9 +96,8 @@ class Batch:
             if isinstance(body, TurnEnded):
                 self._require(body.node)
             head = self._head if draft.head is None else self._require(self._resolve(draft.head))
-        listing = _listing(body, draft, log.row)
-        if listing is not None and listing.attachments:
-            log.check_attachments(listing.attachments)
+        if body.TYPE in LISTED:
+            self._list(body, draft)
         settings = log.settings
         record = records.seal(
             log.row.thread,
@@ -99,10 +109,15 @@ class Batch:
             draft,
             refs,
             settings.clock(),
-            records.new_salt(settings.entropy),
+            log.new_salt(),
         )
         self._take(record, body, refs)
-        self.listing = _merge(self.listing, listing)
+
+    def _list(self, body: Body, draft: Draft) -> None:
+        listing = listing_of(body, draft.output, draft.source, self._log.row)
+        if listing is not None:
+            self._log.check_attachments(listing.attachments)
+            self.listing = _merge(self.listing, listing)
 
     def _take(self, record: Record, body: Body, refs: Refs) -> None:
         position = record.position
@@ -114,10 +129,9 @@ class Batch:
             self._parents[position] = record.parent
         if isinstance(body, ToolCalled):
             self._calls.setdefault(body.call, []).append(position)
-        elif isinstance(body, ToolReturned):
-            for word, call in refs:
-                if word == "answers":
-                    self._results.setdefault(call, []).append(position)
+        for word, call in refs:
+            if word == "answers":
+                self._results.setdefault(call, []).append(position)
 
     def _resolve(self, position: int | Member) -> int:
         return self._positions[position.index] if isinstance(position, Member) else position
@@ -126,7 +140,9 @@ class Batch:
         if not draft.refs:
             return ()
         refs = tuple((word, self._resolve(position)) for word, position in draft.refs)
-        for _, position in refs:
+        for word, position in refs:
+            if word not in REF_WORDS:
+                raise PayloadRejected(f"reference {word!r:.40} is none of {', '.join(sorted(REF_WORDS))}")
             if not 0 < position <= self._position:
                 raise NoSuchNode(f"position {position} is not in the thread", hint=f"the tip is {self._position}")
         return refs
@@ -138,8 +154,10 @@ class Batch:
         return self._log.tree.require(node)
 
     def _next_head(self, body: Body, parent: int, position: int) -> int:
+        if parent == self._head:
+            return position
         stays = isinstance(body, ToolReturned) or getattr(body, "response", None) is not None
-        return self._head if stays and parent != self._head else position
+        return self._head if stays else position
 
     # --- results ---
 
@@ -183,15 +201,16 @@ class Batch:
         return leaf == node
 
 
-def _listing(body: Body, draft: Draft, row: ThreadRow) -> Listing | None:
-    used = attachments_of(body, draft.output)
-    if isinstance(body, InputAdded) and body.role == "user" and draft.source.kind == "user" and not row.helper:
+def listing_of(body: Body, output: bytes | None, source: Source, row: ThreadRow) -> Listing | None:
+    """Give what an event changes in its thread's row."""
+    used = attachments_of(body, output)
+    if isinstance(body, InputAdded) and body.role == "user" and source.kind == "user" and not row.helper:
         preview = " ".join(" ".join(part.text for part in body.content if isinstance(part, Text)).split())
         return Listing(spoke=True, preview=preview[:PREVIEW_LENGTH] or None, attachments=used)
     if used:
         return Listing(attachments=used)
     if isinstance(body, TurnEnded):
-        return Listing(turn_ended=True)
+        return Listing(turns_ended=1)
     if isinstance(body, ThreadTitled):
         return Listing(title=body.title)
     return None
@@ -202,7 +221,7 @@ def _merge(a: Listing | None, b: Listing | None) -> Listing | None:
         return a or b
     return Listing(
         a.spoke or b.spoke,
-        a.turn_ended or b.turn_ended,
+        a.turns_ended + b.turns_ended,
         b.title or a.title,
         b.preview or a.preview,
         a.attachments + b.attachments,

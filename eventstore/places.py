@@ -31,6 +31,10 @@ class Place(msgspec.Struct, frozen=True):
     default: bool = False
     """Nobody chose it: the folder may be made on the way."""
 
+    def __str__(self) -> str:
+        """Give both for a message, the path in full."""
+        return f"{self.path.absolute()} ({self.why})"
+
 
 def choose(option: str | None, variable: str | None, upwards: Path | None, data_folder: Path) -> Place:
     """Give the first place that is given, in this order; an empty variable counts as none."""
@@ -100,7 +104,7 @@ def missing(place: Place, others: Sequence[Path]) -> StoreMissing:
         hint = "other stores nearby: " + ", ".join(str(path) for path in others)
     else:
         hint = "make one: convlog init, or convlog import FILE"
-    return StoreMissing(f"no store at {place.path} ({place.why})", hint=hint)
+    return StoreMissing(f"no store at {place}", hint=hint)
 
 
 def make_folder(folder: Path) -> Path:

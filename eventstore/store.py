@@ -72,6 +72,10 @@ class Store:
         """Where the store is."""
         return self.backend.place
 
+    def entropy(self, count: int) -> bytes:
+        """Draw random bytes from the source that the store was opened with."""
+        return self._settings.entropy(count)
+
     # --- threads ---
 
     def create_thread(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from . import canonical, errors, records
+from .backend import Record
 from .events import (
     Body,
     BranchNamed,
@@ -17,6 +18,7 @@ from .events import (
     Facts,
     HeadMoved,
     InputAdded,
+    ResultPromoted,
     SegmentAdded,
     Source,
     Text,
@@ -228,6 +230,30 @@ class Thread:
         records.check_name(title, "title")
         return self.append(ThreadTitled(title=title), **options)
 
+    def summarise(self, first: int, last: int, text: str, **options: Any) -> Appended:
+        """Store a summary over a closed range. See `convlog.eventstore.summaries.add_summary`."""
+        from .summaries import add_summary
+
+        return add_summary(self, first, last, text, **options)
+
+    def invalidate(self, summary: int, reason: str) -> Appended:
+        """Note that a summary is no longer to be used."""
+        from .summaries import invalidate_summary
+
+        return invalidate_summary(self, summary, reason)
+
+    def promote(
+        self, call: int, text: str, reason: Literal["costly", "unrepeatable", "gone", "quoted"], **options: Any
+    ) -> Appended:
+        """Keep a result, or a part of it, for later turns.
+
+        Raises:
+            NoSuchNode: no call stands at this position.
+        """
+        if self.event(call, output=False).type != ToolCalled.TYPE:
+            raise errors.NoSuchNode(f"position {call} is no call", hint="name the call's node, not its result's")
+        return self.append(ResultPromoted(call=call, text=text, reason=reason), **options)
+
     # --- the tree ---
 
     def select(self, node: int, *, reason: str | None = None, **options: Any) -> Appended:
@@ -366,6 +392,14 @@ class Thread:
         positions = log.tree.path(self.head_at(at) if leaf is None else leaf)
         for record in log.read_positions(positions, bodies=bodies, outputs=outputs):
             yield log.event(record, bodies=bodies)
+
+    def records(self, positions: Sequence[int], *, bodies: bool = True, outputs: bool = True) -> Iterator[Record]:
+        """Iterate over stored records at some positions (ascending), for projections."""
+        return self._log.read_positions(positions, bodies=bodies, outputs=outputs)
+
+    def notes(self, types: Collection[str], *, last: int | None = None) -> Iterator[Record]:
+        """Iterate over stored records of some types, for projections."""
+        return self._log.read(last=last, types=types)
 
     def head_at(self, at: int | None) -> int:
         """Give the active node as of a position."""

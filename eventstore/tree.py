@@ -27,6 +27,7 @@ class Tree:
         """Branches that grow from a node, in order."""
         self._calls: dict[str, list[int]] = {}
         self._results: dict[int, list[int]] = {}
+        self._answers: dict[int, int] = {}
 
     @property
     def position(self) -> int:
@@ -60,6 +61,7 @@ class Tree:
     def add_result(self, position: int, call: int) -> None:
         """Note which call's node a `tool.returned` node answers."""
         self._results.setdefault(call, []).append(position)
+        self._answers[position] = call
 
     def is_node(self, position: int) -> bool:
         """Whether a node stands at this position."""
@@ -142,6 +144,14 @@ class Tree:
     def calls_named(self, call: str, leaf: int) -> Iterator[int]:
         """Iterate over the calls of this id on the path to `leaf`, nearest first."""
         return (node for node in reversed(self._calls.get(call, ())) if self.is_above(node, leaf))
+
+    def call_positions(self) -> set[int]:
+        """Give the positions of all calls (needs the calls' ids to have been fed in)."""
+        return {position for positions in self._calls.values() for position in positions}
+
+    def answered(self, result: int) -> int | None:
+        """Give the call that a result answers."""
+        return self._answers.get(result)
 
     def results(self, call: int) -> list[int]:
         """Give the results of a call's node on all branches, in log order."""

@@ -1,7 +1,7 @@
 """Draws a tree of events beside a list of them, newest first: pure, items in, rows of cells out.
 
 A column is a line that waits for a node. A node takes the leftmost column that waits for it; when its parent is waited
-for already, its line joins that column at once, so that a drawing is as wide as the branches that are open.
+for already, the two lines become one at once, so that a drawing is as wide as the branches that are open.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def draw(items: Iterable[Item]) -> Iterator[Row]:
         if item.parent is None or item.parent not in columns:
             columns[column] = item.parent
         else:
-            # The line joins its parent's at once.
-            target = columns.index(item.parent)
-            columns[column] = None
-            yield Row(None, _joining_cells(columns, column, target))
+            # Both lines wait for the same node from here on: the left one goes on, the right one ends in it.
+            low, high = sorted((column, columns.index(item.parent)))
+            columns[low], columns[high] = item.parent, None
+            yield Row(None, _joining_cells(columns, low, high))
         while columns and columns[-1] is None:
             columns.pop()
 
@@ -66,14 +66,12 @@ def _node_cells(columns: Sequence[int | None], column: int, glyph: str) -> str:
     return " ".join(cells).rstrip()
 
 
-def _joining_cells(columns: Sequence[int | None], start: int, target: int) -> str:
-    """Draw a line from column `start` into column `target`, over the lines between."""
-    low, high = min(start, target), max(start, target)
+def _joining_cells(columns: Sequence[int | None], low: int, high: int) -> str:
+    """Draw the line of column `high` into column `low`, over the lines between."""
     cells = [" " if waiting is None else "│" for waiting in columns]
     for index in range(low + 1, high):
         cells[index] = "─" if columns[index] is None else "┼"
-    cells[target] = "├" if target == low else "┤"
-    cells[start] = "╯" if target == low else "╰"
+    cells[low], cells[high] = "├", "╯"
     text = cells[0]
     for index in range(1, len(cells)):
         text += ("─" if low < index <= high else " ") + cells[index]

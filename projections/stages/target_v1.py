@@ -27,6 +27,14 @@ class Target(msgspec.Struct, frozen=True):
     thought_signatures: bool = False
     call_id: str = "default"
     cache: CacheFacts | None = None
+    images: ImageFacts | None = None
+    """None where the model takes text only."""
+
+
+class ImageFacts(msgspec.Struct, frozen=True):
+    """Which images the model takes."""
+
+    media_types: tuple[str, ...] = ()
 
 
 class CacheFacts(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from convlog.projections.lint import RULES, UNCHECKABLE, Finding, lint
+from convlog.projections.lint.images import read_header
 from convlog.projections.profiles import Profile, load_profile
 
 from .examples import DROP, EXAMPLES, FUNCTION_ARGUMENTS, SCHEMA, TARGETS, changed, resolve
@@ -163,12 +164,17 @@ BREACHES: list[tuple[str, Case]] = [
     ("A25", anthropic({"/messages/-": {"role": "system", "content": "Be brief."}})),
     ("A25", anthropic({"/messages/0": {"role": "system", "content": "Be brief."}}, "claude-opus-5")),
     ("A25", anthropic({"/messages/-": {"role": "system", "content": [png(1, 1)]}}, "claude-opus-5")),
+    (
+        "A25",
+        anthropic({"/messages/1": {"role": "system", "content": "Be brief."}, "/messages/2": USER}, "claude-opus-5"),
+    ),
     ("A26", anthropic({"/messages/1/content/1": SERVER_RESULT})),
     ("A26", anthropic({"/messages/1/content/1": SERVER_USE})),
     ("A26", anthropic({"/messages/0/content/-": SERVER_RESULT})),
     ("A27", anthropic({"/messages/1/content/1": COMPACTION})),
     ("A27", anthropic({"/messages/0/content": [COMPACTION, COMPACTION, WORD]})),
     ("A27", anthropic({"/messages/0/content": [{**COMPACTION, "content": ""}, WORD]})),
+    ("A27", anthropic({"/messages/0/content": [COMPACTION], "/messages/-": ANSWER}, "claude-haiku-4-5")),
     ("A28", anthropic({"/messages/2/content/0/content": "half \udc00 of a pair"})),
     ("A28", anthropic({"/messages/1/content/2/input/level": float("inf")})),
     ("A29", anthropic({}, body_bytes_max=1000)),
@@ -389,6 +395,30 @@ def test_a_request_is_not_changed_by_looking(wire_format: str) -> None:
     request = copy.deepcopy(EXAMPLES[wire_format])
     lint(request, load_profile(TARGETS[wire_format]).in_format(wire_format))
     assert request == EXAMPLES[wire_format]
+
+
+IMAGES = {
+    "image/png": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x01\x02\0\0\0\x03",
+    "image/gif": b"GIF89a\x02\x01\x03\0",
+    "image/jpeg": b"\xff\xd8\xff\xe0\0\x04ab\xff\xc4\0\x03c\xff\xc2\0\x11\x08\0\x03\x01\x02",
+    "image/webp": b"RIFF\0\0\0\0WEBPVP8X\n\0\0\0\0\0\0\0\x01\x01\0\x02\0\0",
+    "image/webp, lossy": b"RIFF\0\0\0\0WEBPVP8 \0\0\0\0\0\0\0\x9d\x01\x2a\x02\x01\x03\0",
+    "image/webp, lossless": b"RIFF\0\0\0\0WEBPVP8L\0\0\0\0\x2f" + (0x101 | 2 << 14).to_bytes(4, "little"),
+}
+
+
+@pytest.mark.parametrize("kind", IMAGES)
+def test_images_say_their_kind_and_size(kind: str) -> None:
+    assert read_header(IMAGES[kind]) == (kind.split(",", maxsplit=1)[0], 0x102, 3)
+
+
+@pytest.mark.parametrize("data", [b"", b"\x89PNG", b"BM\0\0", b"RIFF\0\0\0\0WAVE"])
+def test_other_bytes_are_no_known_image(data: bytes) -> None:
+    assert read_header(data) is None
+
+
+def test_a_cut_header_has_no_size() -> None:
+    assert read_header(b"\xff\xd8\xff\xe0\0\x04") == ("image/jpeg", 0, 0)
 
 
 def test_nesting_has_no_bottom() -> None:

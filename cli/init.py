@@ -1,0 +1,31 @@
+"""`convlog init`: a store for the folder one stands in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .shell import Shell
+from .text import visible_line
+
+
+@click.command()
+@click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
+@click.pass_obj
+def command(shell: Shell, *, folder: Path) -> None:
+    """Make a store for this folder.
+
+    It lies in `.convlog/`, beside a file that keeps it out of version control. Commands run here or below will find it.
+    """
+    from convlog.eventstore.places import make_folder
+    from convlog.eventstore.store import open_store
+
+    path = make_folder(folder.resolve())
+    is_new = not path.exists()
+    open_store(path).close()
+    if shell.as_json:
+        shell.emit("init/1", path=str(path), made=is_new)
+    else:
+        shell.write(visible_line(str(path)))
+        shell.say("made an empty store" if is_new else "the store was there already")

@@ -1,0 +1,510 @@
+"""The rules that every log must keep, checked record by record in position order: what `verify` and import stand on.
+
+Kinds of findings, all faults but the first two:
+    redacted: content was erased, and a `redacted` event says so
+    redacted_elsewhere: the event that says so lies behind the part that this place has of a shared log
+    gap: positions are missing
+    hash: a header does not have the stored hash, or is not chained to the one before
+    commitment: body or output are not what the header committed to
+    missing: body or salt is absent, and no `redacted` event says why
+    erasure_incomplete: a `redacted` event names an event whose content is still there
+    redaction: the table of redactions says otherwise than the events
+    body: the bytes are no body of their type and version
+    tree: the parent is missing, is a note, or does not befit the type; a first event of the wrong type
+    head: the head after an event is not what the head rule gives
+    refs: a reference does not point back
+    result: a result answers no call above it, or a second one answers the same call on its path
+    node: a position that must be a node's is not
+    origin: a fork is not chained to its origin
+    range: a summary's range leaves the path or cuts a call from its result
+    covered: a summary's hash, or count, of the nodes it covers is another
+    manifest: a prompt's record contradicts the log: its key, or the hash of a stream that it read
+    attachment: a used attachment is missing, or its bytes are not those of its name
+    listing: the thread's row says otherwise than its events
+    unreadable: the backend cannot give the record
+    engine: the engine's own check failed
+    lost_tail: the tip kept elsewhere is not in the log
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from blake3 import blake3
+
+from . import records
+from .backend import Listing, Problem, Record, ThreadRow
+from .canonical import commitment
+from .errors import BrokenRecord, PayloadRejected
+from .events import (
+    BODIES,
+    AttemptAbandoned,
+    BranchNamed,
+    CallObserved,
+    CallPrepared,
+    CaptureDropped,
+    HeadMoved,
+    PendingCleared,
+    Redacted,
+    SummaryAdded,
+    ThreadCreated,
+    ThreadForked,
+    ToolCalled,
+    ToolReturned,
+    TurnEnded,
+    Unknown,
+)
+from .placement import LISTED, listing_of
+from .replacements import targets_of
+from .tree import Tree
+
+NOTES = frozenset({"redacted", "redacted_elsewhere"})
+"""Kinds of findings that are no fault."""
+
+GAP_MAX = 1_000_000
+"""A wider gap is a damaged position, and what follows it has no place in the tree."""
+
+HASH_BYTES = 32
+
+NODE_FIELDS = {
+    TurnEnded.TYPE: "node",
+    BranchNamed.TYPE: "node",
+    AttemptAbandoned.TYPE: "node",
+    PendingCleared.TYPE: "node",
+    CallPrepared.TYPE: "leaf",
+    CallObserved.TYPE: "leaf",
+}
+"""Fields of notes that hold a node's position."""
+
+_SETS_HEAD = frozenset({HeadMoved.TYPE, ThreadForked.TYPE})
+
+
+class _Response(msgspec.Struct):
+    response: Any = None
+
+
+_decode_response = msgspec.json.Decoder(_Response).decode
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What a log's rules ask of the place that the log lies in."""
+
+    redacted_by: Callable[[str, int], int | None]
+    """(thread, position) to the position of the event that erased it, as the place keeps it."""
+    has_attachment: Callable[[str], bool]
+
+
+class Chain:
+    """The chain of hashes, header by header."""
+
+    def __init__(self, previous: bytes | None = None) -> None:
+        self.hash = previous
+        """The stored hash of the last header."""
+        self._other: bytes | None = None
+        """Its computed hash, where the two differ."""
+
+    def add(self, thread: str, record: Record) -> bytes | None:
+        """Take the next header; give the hash that it should have when it has another."""
+        computed = records.record_hash(thread, self.hash, record)
+        found = record.hash
+        if computed != found and self._other is not None:
+            # The last header's stored hash was damaged, not this one's link to it.
+            computed = records.record_hash(thread, self._other, record)
+        self.hash = found
+        if computed == found:
+            self._other = None
+            return None
+        self._other = computed
+        return computed
+
+    def restart(self, record: Record) -> None:
+        """Go on behind a gap: what the next header is chained to is its predecessor's stored hash again."""
+        self.hash, self._other = record.hash, None
+
+
+class _Absent(msgspec.Struct):
+    """An event whose content is not there."""
+
+    thread: str
+    whole: bool
+    """Body, output and salt are gone, all of them."""
+    type: str
+    version: int
+
+
+class LogCheck:
+    """One log, fed record by record. Findings gather in `found`; whoever feeds takes them from there."""
+
+    def __init__(self, row: ThreadRow, surroundings: Surroundings) -> None:
+        self.row = row
+        self.found: list[Problem] = []
+        self.used: dict[str, tuple[str, int]] = {}
+        """Attachment names to the (thread, position) that used them first."""
+        self.listing = Listing()
+        """What the thread's own events make of its row."""
+        self.spoke_at = 0
+        self.preview_at = 0
+        self.created: Any = None
+        """Body of the thread's own first event."""
+        self.created_at = 0
+        self._around = surroundings
+        self._chain = Chain()
+        self._tree = Tree()
+        self._hashes = bytearray(HASH_BYTES)
+        self._is_call = bytearray(1)
+        self._answers: dict[int, int] = {}
+        """Results to the calls that they answer."""
+        self._head = 0
+        self._follows_gap = False
+        self._adrift = False
+        """A damaged position left no tree to check against."""
+        self._absent: dict[int, _Absent] = {}
+        self._undecided: dict[int, bool] = {}
+        """Whether the head stayed where it was at an erased node that alone could say why."""
+        self._named: dict[int, int] = {}
+        """Erased positions to the `redacted` event that names them."""
+        self._secretless: list[tuple[str, int]] = []
+        self._lacking: dict[tuple[int, str], str] = {}
+        """(position, attachment) to thread, of attachments that are not there."""
+
+    @property
+    def position(self) -> int:
+        """The last position taken."""
+        return self._tree.position
+
+    @property
+    def head(self) -> int:
+        """The head after the last event."""
+        return self._head
+
+    @property
+    def hash(self) -> bytes | None:
+        """The stored hash of the last event."""
+        return self._chain.hash
+
+    def report(self, kind: str, message: str, thread: str, position: int | None) -> None:
+        """Add a finding."""
+        self.found.append(Problem(kind, message, thread, position))
+
+    # --- feeding ---
+
+    def absorb(self, thread: str, record: Record) -> None:
+        """Take a record that is checked elsewhere: of a shared log, when only the thread's own rows are in question."""
+        if self._meet(thread, record):
+            self._chain.restart(record)
+            self._plant(thread, record, quiet=True)
+            self._head = record.head
+
+    def feed(self, thread: str, record: Record) -> None:
+        """Take the next record, and check it."""
+        if not self._meet(thread, record):
+            return
+        if self._follows_gap:
+            self._chain.restart(record)
+        elif (computed := self._chain.add(thread, record)) is not None:
+            self.report(
+                "hash",
+                f"{record.type}: stored {record.hash.hex()[:16]}, its header gives {computed.hex()[:16]}",
+                thread,
+                record.position,
+            )
+        body = self._content(thread, record)
+        parent = self._plant(thread, record)
+        self._check_head(thread, record, body, parent)
+        self._follows_gap = False
+        if body is not None:
+            self._check_body(thread, record, body)
+
+    def _meet(self, thread: str, record: Record) -> bool:
+        """Take note of a gap before a record; say whether the record has a place in the tree."""
+        expected = self.position + 1
+        gap = record.position - expected
+        if gap and not self._adrift:
+            last = record.position - 1
+            what = f"position {last} is missing" if gap == 1 else f"positions {expected} to {last} are missing"
+            self.report("gap", what, thread, expected)
+            self._follows_gap = True
+            self._adrift = not 0 < gap <= GAP_MAX
+        if self._adrift:
+            return False
+        for position in range(expected, record.position):
+            self._tree.add(position, None)
+            self._hashes += bytes(HASH_BYTES)
+            self._is_call.append(0)
+        return True
+
+    # --- content ---
+
+    def _content(self, thread: str, record: Record) -> Any:
+        """Check the content against the commitment, and decode the body; None where there is none to be read."""
+        salt, body = record.salt, record.body
+        if salt is None or body is None:
+            whole = salt is None and body is None and record.output is None
+            self._absent[record.position] = _Absent(thread, whole, record.type, record.version)
+            return None
+        if commitment(salt, body, record.output) != record.commitment:
+            self.report("commitment", f"{record.type}: body or output were changed", thread, record.position)
+        try:
+            return records.decode_body(record.type, record.version, body)
+        except (BrokenRecord, RecursionError) as error:
+            self.report("body", str(error), thread, record.position)
+            return None
+
+    # --- the tree ---
+
+    def _plant(self, thread: str, record: Record, *, quiet: bool = False) -> int | None:
+        """Take a record into the tree and give its parent, where it has one that can be."""
+        position, parent, tree = record.position, record.parent, self._tree
+        if parent is not None and not (parent < position and tree.is_node(parent)):
+            if not quiet:
+                self.report("tree", f"{record.type}: its parent {parent} is no node before it", thread, position)
+            parent = 1 if position > 1 else None
+        tree.add(position, parent)
+        self._hashes += record.hash[:HASH_BYTES].ljust(HASH_BYTES, b"\0")
+        self._is_call.append(record.type == ToolCalled.TYPE)
+        if not quiet:
+            self._check_type(thread, record)
+        if record.refs is not None:
+            self._take_refs(thread, record, parent, quiet=quiet)
+        return parent
+
+    def _check_type(self, thread: str, record: Record) -> None:
+        position, type_ = record.position, record.type
+        known = BODIES.get(type_)
+        is_node = record.parent is not None or position == 1
+        if known is not None and known.NODE != is_node and type_ != ThreadCreated.TYPE:
+            what = "a note with a parent" if is_node else "a node without a parent"
+            self.report("tree", f"{type_}: {what}", thread, position)
+        first = self.row.origin_position + 1 if thread == self.row.thread else 0
+        if (type_ == ThreadCreated.TYPE) != (position == 1):
+            self.report(
+                "tree", f"{type_} at position {position}: a log has one root, its first event", thread, position
+            )
+        elif position == first > 1 and type_ != ThreadForked.TYPE:
+            self.report("tree", f"{type_} as a fork's first event", thread, position)
+
+    def _take_refs(self, thread: str, record: Record, parent: int | None, *, quiet: bool) -> None:
+        position = record.position
+        try:
+            refs = records.decode_refs(record.refs)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            self.report("refs", f"{record.type}: {error}", thread, position)
+            return
+        for word, about in refs:
+            if not 0 < about < position:
+                self.report("refs", f"{record.type} {word} position {about}, not before it", thread, position)
+            elif word == "answers" and record.type == ToolReturned.TYPE and parent is not None:
+                if not quiet:
+                    self._check_answer(thread, position, parent, about)
+                self._answers[position] = about
+                self._tree.add_result(position, about)
+
+    def _check_answer(self, thread: str, position: int, parent: int, call: int) -> None:
+        tree = self._tree
+        if not self._is_call[call] or not tree.is_above(call, parent):
+            self.report("result", f"it answers position {call}, which is no call above it", thread, position)
+        elif (other := tree.result_on(call, parent)) is not None:
+            self.report(
+                "result", f"the call at {call} has its result on this path already, at {other}", thread, position
+            )
+
+    def _check_head(self, thread: str, record: Record, body: Any, parent: int | None) -> None:
+        expected = self._expected_head(record, body, parent)
+        if record.head != expected:
+            self.report(
+                "head", f"{record.type}: the head after it is {record.head}, not {expected}", thread, record.position
+            )
+        self._head = expected
+
+    def _expected_head(self, record: Record, body: Any, parent: int | None) -> int:
+        """Apply the rule of `placement` again."""
+        position, previous = record.position, self._head
+        if position == 1 or self._follows_gap:
+            return 1 if position == 1 else record.head
+        if record.parent is None:
+            moved = record.type in _SETS_HEAD and self._tree.is_node(record.head)
+            return record.head if moved else previous
+        if parent == previous:
+            return position
+        stays = _stays(record.type, body)
+        if stays is None and record.head in {previous, position}:
+            self._undecided[position] = record.head == previous
+            return record.head
+        return previous if stays else position
+
+    # --- what bodies say ---
+
+    def _check_body(self, thread: str, record: Record, body: Any) -> None:
+        type_, position = record.type, record.position
+        if isinstance(body, Unknown):
+            return
+        field = NODE_FIELDS.get(type_)
+        if field is not None:
+            node = getattr(body, field)
+            if node is not None and not (node < position and self._tree.is_node(node)):
+                self.report("node", f"{type_}: {field} {node} is no node before it", thread, position)
+        if type_ in LISTED:
+            self._list(thread, record, body)
+        match body:
+            case ThreadCreated():
+                self._open(thread, record, body)
+            case ThreadForked():
+                self._open(thread, record, body)
+                self._check_origin(thread, position, body)
+            case SummaryAdded():
+                self._check_summary(thread, position, body)
+            case CallPrepared():
+                self._check_manifest(thread, record, body)
+            case Redacted():
+                self._take_redacted(thread, record)
+            case CaptureDropped():
+                self._lacking = {place: owner for place, owner in self._lacking.items() if place[0] != body.call}
+
+    def _open(self, thread: str, record: Record, body: Any) -> None:
+        if thread == self.row.thread:
+            self.created, self.created_at = body, record.recorded_at
+
+    def _check_origin(self, thread: str, position: int, body: ThreadForked) -> None:
+        before = position - 1
+        if body.position != before or body.hash != self._hash_at(before).hex():
+            self.report("origin", f"it names position {body.position} of its origin and another hash", thread, position)
+
+    def _hash_at(self, position: int) -> bytes:
+        return bytes(self._hashes[position * HASH_BYTES : (position + 1) * HASH_BYTES])
+
+    def _list(self, thread: str, record: Record, body: Any) -> None:
+        """Take what the event changes in the thread's row, and the attachments that it uses."""
+        position = record.position
+        try:
+            listing = listing_of(body, record.output, records.decode_source(record.source), self.row)
+        except (PayloadRejected, msgspec.MsgspecError) as error:
+            self.report("body", f"{record.type}: {error}", thread, position)
+            return
+        if listing is None:
+            return
+        for name in listing.attachments:
+            self.used.setdefault(name, (thread, position))
+            if not self._around.has_attachment(name):
+                self._lacking[position, name] = thread
+        if thread == self.row.thread:
+            self._take_listing(position, listing)
+
+    def _take_listing(self, position: int, listing: Listing) -> None:
+        kept = self.listing
+        if listing.spoke:
+            self.spoke_at = position
+            self.preview_at = position if listing.preview else self.preview_at
+        self.listing = Listing(
+            kept.spoke or listing.spoke,
+            kept.turns_ended + listing.turns_ended,
+            listing.title or kept.title,
+            listing.preview or kept.preview,
+        )
+
+    def _check_summary(self, thread: str, position: int, body: SummaryAdded) -> None:
+        first, last, tree = body.first, body.last, self._tree
+        nodes = 0 < first <= last < position and tree.is_node(first) and tree.is_node(last)
+        if not nodes or not tree.is_above(first, last):
+            self.report("range", f"{first}..{last} is no run of nodes on one path", thread, position)
+            return
+        covered = [node for node in tree.path(last) if node >= first]
+        inside = set(covered)
+        cut = next((call for call in covered if self._is_call[call] and self._is_cut(call, inside)), None)
+        if cut is None:
+            # A result whose call was not taken in.
+            cut = next((node for node in covered if self._answers.get(node, node) not in inside), None)
+        if cut is not None:
+            self.report("range", f"{first}..{last} cuts a call from its result at {cut}", thread, position)
+        digest = blake3(b"".join(map(self._hash_at, covered))).hexdigest()
+        if body.covered and body.covered != digest:
+            self.report("covered", f"the nodes of {first}..{last} have another hash", thread, position)
+        elif body.nodes and body.nodes != len(covered):
+            self.report("covered", f"{first}..{last} has {len(covered)} nodes, not {body.nodes}", thread, position)
+
+    def _is_cut(self, call: int, inside: set[int]) -> bool:
+        results = self._tree.results(call)
+        return bool(results) and inside.isdisjoint(results)
+
+    def _check_manifest(self, thread: str, record: Record, body: CallPrepared) -> None:
+        position = record.position
+        if record.secret is None:
+            # It went with something erased, here or in another thread that it read.
+            if all(stream == thread for stream, _, _ in body.inputs):
+                self._secretless.append((thread, position))
+        elif blake3(record.secret).hexdigest() != body.digest_key_hash:
+            self.report("manifest", "its key is not the one that it names", thread, position)
+        for stream, at, hash_ in body.inputs:
+            if stream == thread and not (0 < at < position and self._hash_at(at).hex() == hash_):
+                self.report("manifest", f"position {at}, which it read, has another hash", thread, position)
+
+    # --- erasure ---
+
+    def _take_redacted(self, thread: str, record: Record) -> None:
+        self.take_redaction(thread, record.position, record.body or b"")
+
+    def take_redaction(self, thread: str, by: int, body: bytes) -> None:
+        """Take what a `redacted` event of a thread says; it may lie behind the part of that thread that is shared."""
+        for position, target in targets_of(body).items():
+            absent = self._absent.get(position)
+            if absent is None or not absent.whole:
+                if position <= self.position:
+                    self.report("erasure_incomplete", f"event {by} says that it was erased", thread, position)
+                self._absent.pop(position, None)
+                continue
+            self._named[position] = by
+            if target.body is not None:
+                self._check_replacement(absent, position, target.body.encode())
+
+    def _check_replacement(self, absent: _Absent, position: int, data: bytes) -> None:
+        try:
+            body = records.decode_body(absent.type, absent.version, data)
+            nested = targets_of(data) if absent.type == Redacted.TYPE else {}
+        except BrokenRecord as error:
+            self.report("body", f"what stands in its place: {error}", absent.thread, position)
+            return
+        stayed = self._undecided.get(position)
+        if stayed is not None and stayed != _stays(absent.type, body):
+            self.report("head", "the head rule gives another head after it", absent.thread, position)
+        for other in nested:
+            self._named.setdefault(other, position)
+
+    # --- the end ---
+
+    def finish(self) -> None:
+        """Judge what only the whole log can say."""
+        for position, absent in sorted(self._absent.items()):
+            self._judge(position, absent)
+        if not self._named:
+            for thread, position in self._secretless:
+                self.report("manifest", "its key is missing, and nothing was redacted", thread, position)
+        for (position, name), thread in self._lacking.items():
+            self.report("attachment", f"attachment {name[:16]} is missing", thread, position)
+
+    def _judge(self, position: int, absent: _Absent) -> None:
+        type_, thread = absent.type, absent.thread
+        by, kept = self._named.get(position), self._around.redacted_by(thread, position)
+        if by is None and absent.whole and kept is not None and kept > self.position:
+            self.report("redacted_elsewhere", f"{type_}: content erased by event {kept}, not here", thread, position)
+        elif by is None or not absent.whole:
+            self.report("missing", f"{type_}: content, or its salt, is absent unredacted", thread, position)
+        else:
+            if by != kept:
+                self.report("redaction", f"{type_}: erased by event {by}, kept is {kept}", thread, position)
+            self.report("redacted", f"{type_}: content erased by event {by}", thread, position)
+
+
+def _stays(type_: str, body: Any) -> bool | None:
+    """Whether the head stays when a node of this kind goes elsewhere than below it; None when nobody can say."""
+    if type_ == ToolReturned.TYPE:
+        return True
+    if body is None:
+        known = BODIES.get(type_)
+        return None if known is None or "response" in known.__struct_fields__ else False
+    if isinstance(body, Unknown):
+        try:
+            return _decode_response(body.json).response is not None
+        except msgspec.MsgspecError:
+            return False
+    return getattr(body, "response", None) is not None

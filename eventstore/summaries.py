@@ -1,0 +1,100 @@
+"""Recording summaries over closed ranges: added, failed, invalidated, made again. Nothing is ever replaced."""
+
+from __future__ import annotations
+
+from .canonical import check_json_text, split_halves
+from .errors import Conflict, NoSuchNode, PayloadRejected
+from .events import Source, SummaryAdded, SummaryFailed, SummaryInvalidated, SummaryStarted
+from .placement import Appended
+from .ranges import closed_range, covered_hash
+from .records import Draft, check_name
+from .thread import Thread
+
+
+def start_summary(thread: Thread, first: int, last: int, *, on: int | None = None, maker: str = "host") -> Appended:
+    """Note that a summary over a range is being made; the range is checked now."""
+    closed_range(thread, first, last, on)
+    return thread.append(SummaryStarted(first=first, last=last, maker=maker))
+
+
+def add_summary(
+    thread: Thread,
+    first: int,
+    last: int,
+    text: str,
+    *,
+    on: int | None = None,
+    maker: str = "hand",
+    parameters: str = "{}",
+    call: int | None = None,
+    replaces: int | None = None,
+    key: str | None = None,
+    source: Source | None = None,
+) -> Appended:
+    """Store a summary over the closed range `first`..`last` of the path to `on` (default: the head).
+
+    Args:
+        thread: the conversation.
+        first: the range's first node.
+        last: its last node.
+        text: what stands for it in prompts.
+        on: the leaf of the path meant.
+        maker: a projection's `name@version`, a host's name, or `hand`.
+        parameters: JSON text, for a maker that derives.
+        call: position of the call that asked a model for the text.
+        replaces: the summary that this one was made again for.
+        key: idempotency key.
+        source: who states it.
+
+    Raises:
+        BadRange, NotClosed: the range is none, or would cut a call from its result.
+        PayloadRejected: a blank text.
+    """
+    if not text.strip():
+        raise PayloadRejected("a summary without words stands for nothing", hint="record the failure instead")
+    check_name(maker, "maker")
+    check_json_text(parameters)
+    text, halves = split_halves(text)
+    if replaces is not None:
+        _require(thread, replaces)
+    while True:
+        position = thread.position
+        nodes = closed_range(thread, first, last, on)
+        body = SummaryAdded(
+            first=first,
+            last=last,
+            text=text,
+            halves=halves,
+            maker=maker,
+            parameters=parameters,
+            covered=covered_hash(thread, nodes),
+            nodes=len(nodes),
+            call=call,
+            replaces=replaces,
+        )
+        draft = Draft(body=body, key=key, source=source or Source("host"))
+        try:
+            # Nothing may have come in between that the range was not judged by.
+            return thread.append_many([draft], expected_position=position)[0]
+        except Conflict:
+            thread.refresh()
+
+
+def fail_summary(thread: Thread, first: int, last: int, reason: str) -> Appended:
+    """Note that no summary came of it; the range stays as it was."""
+    return thread.append(SummaryFailed(first=first, last=last, reason=reason))
+
+
+def invalidate_summary(thread: Thread, summary: int, reason: str) -> Appended:
+    """Note that a summary is no longer to be used.
+
+    Raises:
+        NoSuchNode: no summary stands at this position.
+    """
+    _require(thread, summary)
+    return thread.append(SummaryInvalidated(summary=summary, reason=reason))
+
+
+def _require(thread: Thread, summary: int) -> None:
+    if thread.event(summary).type != SummaryAdded.TYPE:
+        raise NoSuchNode(f"position {summary} is no summary", hint="`convlog log --kind summary.added` lists them")

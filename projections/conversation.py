@@ -1,0 +1,112 @@
+"""The public handles: a store whose threads derive prompts, record what came back, and replay."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from convlog.eventstore import store as eventstore
+from convlog.eventstore.events import CallPrepared
+from convlog.eventstore.thread import Thread as EventThread
+
+if TYPE_CHECKING:
+    from .calls import CallInfo
+    from .prepare import Prompt
+    from .record import Recorded
+    from .replay import Replayed
+
+
+class Thread(EventThread):
+    """One conversation: append to it, move in its tree, read it, derive its prompts and prove them."""
+
+    store: Store
+
+    def prepare(self, **recipe: Any) -> Prompt:
+        """Derive the prompt at the head, and record its manifest. See `convlog.projections.prepare.prepare`."""
+        from .prepare import prepare
+
+        return prepare(self, **recipe)
+
+    def record(self, response: Any, *, call: int | None = None, **options: Any) -> Recorded:
+        """Record what a call gave back. See `convlog.projections.record.record`."""
+        from .record import record
+
+        return record(self, response, call=call, **options)
+
+    def calls(self) -> list[CallInfo]:
+        """Give the thread's calls, numbered from 1."""
+        from .calls import calls
+
+        return calls(self)
+
+    def replay(self, **options: Any) -> Iterator[Replayed]:
+        """Derive every call's prompt again, with a verdict. See `convlog.projections.replay.replay`."""
+        from .replay import replay
+
+        return replay(self, **options)
+
+    def last_manifest(self) -> CallPrepared | None:
+        """Give the newest manifest of the log."""
+        last = None
+        for event in self.events(types=(CallPrepared.TYPE,)):
+            last = event.body
+        return last if isinstance(last, CallPrepared) else None
+
+    def hash_at(self, position: int) -> bytes:
+        """Give the hash of the event at a position."""
+        return self.tip if position == self.position else self.event(position, output=False).hash
+
+
+class Store(eventstore.Store):
+    """A store whose threads derive prompts."""
+
+    thread_class = Thread
+
+    def create_thread(self, **fields: Any) -> Thread:
+        """Make a thread. See `convlog.eventstore.store.Store.create_thread`."""
+        return cast("Thread", super().create_thread(**fields))
+
+    def thread(self, text: str) -> Thread:
+        """Give the thread of this id, unique prefix, title or source id."""
+        return cast("Thread", super().thread(text))
+
+    def latest(self) -> Thread:
+        """Give the thread whose user spoke last."""
+        return cast("Thread", super().latest())
+
+
+def open(  # noqa: A001 - convlog.open, as other stores' front doors are named
+    path: str | os.PathLike[str],
+    *,
+    mode: Literal["rw", "r"] = "rw",
+    create: bool = True,
+    durability: Literal["full", "turn", "process"] = "full",
+    timeout_s: float = 60.0,
+    **settings: Any,
+) -> Store:
+    """Open the store in a file, making it where there is none (`:memory:` keeps everything in memory).
+
+    Args:
+        path: the file.
+        mode: `rw`, or `r` to read only.
+        create: whether to make a store where there is none.
+        durability: `full`: what is acknowledged survives power loss; `turn`: from each turn's end on; `process`: only a
+            crash of the process is survived.
+        timeout_s: seconds to wait for another process.
+        settings: `clock`, `entropy`, `record_outputs` ("all", or "facts" to keep no tool outputs).
+
+    Raises:
+        OpeningError: the path is no place for a store, the file is no store, newer, altered or missing.
+        StoreLocked: another process held it for over `timeout_s` seconds.
+    """
+    opened = eventstore.open_store(
+        path,
+        mode=mode,
+        create=create,
+        durability=durability,
+        timeout_s=timeout_s,
+        store_class=Store,
+        **settings,
+    )
+    return cast("Store", opened)

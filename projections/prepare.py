@@ -1,0 +1,282 @@
+"""Preparing a prompt: derive it from one snapshot, and record what went in and the digest of what came out."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from blake3 import blake3
+
+from convlog.eventstore.events import CallPrepared
+from convlog.eventstore.records import Draft
+
+from . import derive, registry
+from .errors import AwaitingApproval, BadProjection
+from .freeze import fingerprint
+from .material import attachments, material
+from .profiles import Profile, load_profile, profile_bytes
+from .stages.pieces_v1 import DROPPED, Piece
+from .stages.target_v1 import Options
+from .standing import Instructions, Tools, as_json, set_standing
+
+if TYPE_CHECKING:
+    from .conversation import Thread
+
+DEFAULT_ASSEMBLER = "turn-memory@6"
+DEFAULT_MODEL = "claude-sonnet-4-6"
+ESTIMATOR = "est:bytes4/1"
+"""Tokens are estimated as a quarter of the UTF-8 bytes, rounded up."""
+
+KEY_BYTES = 32
+AMBER = 2 / 3
+RED = 0.9
+
+
+class Gauge(msgspec.Struct, frozen=True):
+    """How full the model's window is (S25), before anything is sent."""
+
+    tokens: int
+    budget: int
+    share: float
+    level: str
+    """green, amber from two thirds, red at 90 %."""
+
+
+class Prompt:
+    """One prepared prompt."""
+
+    def __init__(self, derived: derive.Derived, profile: Profile, leaf: int, at: int) -> None:
+        self.derived = derived
+        self.profile = profile
+        self.leaf = leaf
+        self.at = at
+        self.call: int | None = None
+        """Position of the manifest; None when the prompt was not recorded."""
+        self.losing: tuple[int, ...] = ()
+        """Nodes that the call before carried verbatim and this one does not."""
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """What the prompt is made of, in order, each with its provenance."""
+        return self.derived.pieces
+
+    @property
+    def repairs(self) -> Sequence[Piece]:
+        """What the encoder had to mend or leave out."""
+        return self.derived.request.repairs
+
+    @property
+    def body(self) -> bytes:
+        """The bytes of the request: what the digest is of."""
+        return self.derived.body
+
+    @cached_property
+    def request(self) -> dict[str, Any]:
+        """The request as plain Python, for an SDK's keyword arguments."""
+        value: dict[str, Any] = msgspec.json.decode(self.body)
+        return value
+
+    @property
+    def estimate(self) -> int:
+        """Tokens, estimated (`est:bytes4/1`)."""
+        return -(-len(self.body) // 4)
+
+    @property
+    def gauge(self) -> Gauge:
+        """How full the window is."""
+        budget = max(1, self.profile.context_tokens - self.profile.output_tokens_max)
+        share = self.estimate / budget
+        level = "red" if share >= RED else "amber" if share >= AMBER else "green"
+        return Gauge(self.estimate, budget, share, level)
+
+    @property
+    def warning(self) -> str | None:
+        """What is about to be lost to the model, in words; None when nothing is."""
+        if not self.losing:
+            return None
+        return f"this call no longer carries {len(self.losing)} nodes that the call before had verbatim"
+
+
+def prepare(
+    thread: Thread,
+    *,
+    assembler: str = DEFAULT_ASSEMBLER,
+    encoder: str | None = None,
+    model: str = DEFAULT_MODEL,
+    profile: str | bytes | None = None,
+    options: Options | None = None,
+    parameters: dict[str, Any] | None = None,
+    instructions: Instructions | None = None,
+    tools: Tools | None = None,
+    leaf: int | None = None,
+    record: bool = True,
+    capture: bool = False,
+    despite_approval: bool = False,
+) -> Prompt:
+    """Derive the prompt at the head (or `leaf`), and record its manifest.
+
+    Args:
+        thread: the conversation.
+        assembler: what selects the pieces, `name@version`.
+        encoder: what makes the request, `name@version`; default: the newest of the profile's format.
+        model: id of a bundled profile.
+        profile: a profile's id, file or bytes, in place of `model`.
+        options: max_tokens, tool choice, thinking and further members of the request.
+        parameters: the assembler's parameters.
+        instructions: standing instructions; recorded when they differ from those in force.
+        tools: tool declarations; the same.
+        leaf: the node to prepare at.
+        record: whether to append the manifest (`call.prepared`).
+        capture: whether to keep the rendered bytes as an attachment.
+        despite_approval: prepare although an approval is open at the leaf.
+
+    Raises:
+        AwaitingApproval: the leaf waits for a decision.
+        NotDerivable: something that the prompt needs was never kept, or is gone.
+        NoSuchProjection, BadProjection, UnknownProfile: the recipe names what is not there.
+    """
+    if leaf is None:
+        set_standing(thread, instructions, tools)
+    data = _profile_bytes(model if profile is None else profile)
+    target = load_profile(data)
+    recipe = derive.Recipe(
+        assembler=assembler,
+        encoder=encoder or newest_encoder(target.format),
+        profile=data,
+        parameters=_parameters(assembler, parameters),
+        options=options or Options(),
+    )
+    at = thread.position
+    leaf = thread.head if leaf is None else thread.tree.require(leaf)
+    if not despite_approval:
+        _check_approval(thread, leaf)
+    prompt = Prompt(derived(thread, recipe, leaf, at), target, leaf, at)
+    prompt.losing = _losing(thread, prompt)
+    if record:
+        prompt.call = _record(thread, prompt, capture=capture)
+    return prompt
+
+
+def derived(thread: Thread, recipe: derive.Recipe, leaf: int, at: int) -> derive.Derived:
+    """Derive a prompt from a thread as of a position."""
+    pieces = derive.assemble(material(thread, leaf, at), recipe)
+    needed = derive.attachments_needed(pieces)
+    request = derive.encode(pieces, recipe, attachments(thread, needed))
+    return derive.Derived(recipe, pieces, request)
+
+
+def newest_encoder(format_: str) -> str:
+    """Give the newest encoder of a wire format."""
+    versions = [int(address.split("@")[1]) for address in registry.OWN if address.startswith(f"{format_}@")]
+    if not versions:
+        raise BadProjection(f"no encoder for the format {format_}")
+    return f"{format_}@{max(versions)}"
+
+
+def _profile_bytes(source: str | bytes) -> bytes:
+    if isinstance(source, bytes):
+        return source
+    if source.endswith(".json") or "/" in source:
+        from pathlib import Path
+
+        load_profile(source)
+        return Path(source).read_bytes()
+    return profile_bytes(source)
+
+
+def _parameters(assembler: str, given: dict[str, Any] | None) -> str:
+    found = registry.get(assembler, "assembler")
+    parameters = registry.parameters_of(found, given)
+    return "{}" if parameters is None else as_json(parameters)
+
+
+def _check_approval(thread: Thread, leaf: int) -> None:
+    open_approval = None
+    for event in thread.path(leaf, outputs=False):
+        if event.type == "approval.asked":
+            open_approval = event.position
+        elif event.type in {"approval.answered", "tool.returned", "input.added"}:
+            open_approval = None
+    if open_approval is not None:
+        raise AwaitingApproval(
+            f"position {open_approval} asks for an approval that nobody answered",
+            hint="append approval.answered, or prepare with despite_approval=True",
+        )
+
+
+# --- the manifest ---
+
+
+def _record(thread: Thread, prompt: Prompt, *, capture: bool) -> int:
+    key = thread.store.entropy(KEY_BYTES)
+    derived_prompt, recipe = prompt.derived, prompt.derived.recipe
+    store = thread.store
+    body = CallPrepared(
+        assembler=recipe.assembler,
+        encoder=recipe.encoder,
+        leaf=prompt.leaf,
+        at=prompt.at,
+        length=len(prompt.body),
+        blocks=len(derived_prompt.blocks),
+        digests=derived_prompt.digests(key),
+        digest=derived_prompt.digest(key),
+        digest_key_hash=blake3(key).hexdigest(),
+        profile=store.attach(recipe.profile),
+        parameters=recipe.parameters,
+        options=as_json(recipe.options),
+        inputs=((thread.id, prompt.at, thread.hash_at(prompt.at).hex()),),
+        ranges=runs(sorted(verbatim_nodes(prompt.pieces))),
+        fingerprint=fingerprints(recipe),
+        distributions=_distributions(recipe),
+        runtime=runtime(),
+        capture=store.attach(prompt.body) if capture else None,
+    )
+    return thread.append_many([Draft(body=body, secret=key, refs=(("about", prompt.leaf),))])[0].position
+
+
+def fingerprints(recipe: derive.Recipe) -> str:
+    """Give the fingerprints of a recipe's versions, assembler first."""
+    return f"{fingerprint(recipe.assembler)} {fingerprint(recipe.encoder)}"
+
+
+def runtime() -> str:
+    """Give the versions that a derivation ran under (a note: nothing depends on them)."""
+    return f"python {platform.python_version()} msgspec {msgspec.__version__}"
+
+
+def _distributions(recipe: derive.Recipe) -> dict[str, str]:
+    found = {}
+    for address in (recipe.assembler, recipe.encoder):
+        distribution = registry.get(address).distribution
+        if distribution is not None:
+            found[address] = distribution
+    return found
+
+
+def verbatim_nodes(pieces: Sequence[Piece]) -> set[int]:
+    """Give the positions of the events that stand in a prompt for themselves or in part."""
+    return {position for piece in pieces if piece.provenance != DROPPED for position in piece.sources}
+
+
+def runs(positions: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Give ascending positions as closed runs."""
+    found: list[tuple[int, int]] = []
+    for position in positions:
+        if found and found[-1][1] == position - 1:
+            found[-1] = (found[-1][0], position)
+        else:
+            found.append((position, position))
+    return tuple(found)
+
+
+def _losing(thread: Thread, prompt: Prompt) -> tuple[int, ...]:
+    """Give the nodes on this path that the last recorded call carried and this prompt does not."""
+    last = thread.last_manifest()
+    if last is None:
+        return ()
+    before = {position for first, stop in last.ranges for position in range(first, stop + 1)}
+    path = set(thread.tree.path(prompt.leaf))
+    return tuple(sorted((before & path) - verbatim_nodes(prompt.pieces)))
