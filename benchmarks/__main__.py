@@ -12,15 +12,20 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from . import append, fork, growth, read, scale
+from . import append, breakdown, fork, growth, importing, proof, read, scale, size, startup
 from .harness import SMOKE, Figure, Group, Sizes, table
 
 GROUPS: dict[str, Group] = {
     "append": append.run,
+    "breakdown": breakdown.run,
     "fork": fork.run,
     "growth": growth.run,
     "read": read.run,
+    "proof": proof.run,
+    "size": size.run,
     "scale": scale.run,
+    "importing": importing.run,
+    "startup": startup.run,
 }
 
 

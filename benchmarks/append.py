@@ -1,4 +1,4 @@
-"""Appending: one event, one event with a key, and a hundred in one transaction, beside a raw INSERT of the same bytes."""
+"""Appending: one event, one with a key, and a hundred in one transaction, beside a raw INSERT of the same bytes."""
 
 from __future__ import annotations
 

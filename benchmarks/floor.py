@@ -1,4 +1,4 @@
-"""The floor: one table with a thread, a position and a body, on the same SQLite and the same settings, and nothing else."""
+"""The floor: one table with a thread, a position and a body, on the same SQLite and settings, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Measuring: medians of alternating runs in one process, and a table that says met or missed.
 
-Wall times on a shared machine swing by a factor; ratios of things done in turn hold. So every figure with a limit is a ratio
-to a floor that was timed between the same instants, or is far enough from its limit to stand alone.
+Wall times on a shared machine swing by a factor; ratios of things done in turn hold. So every figure with a limit is a
+ratio to a floor that was timed between the same instants, or is far enough from its limit to stand alone.
 """
 
 from __future__ import annotations
@@ -126,6 +126,11 @@ def repeated(runs: int, *variants: Callable[[], Any]) -> list[list[float]]:
     return in_turn(runs, *[lambda _, variant=variant: variant() for variant in variants])
 
 
+def environment() -> dict[str, str]:
+    """Give the environment of measured processes: compiled modules are kept, as in an installed package."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def process_seconds(code: str, *arguments: str) -> float:
     """Give the wall seconds of a Python process that runs `code`, output thrown away.
 
@@ -135,7 +140,13 @@ def process_seconds(code: str, *arguments: str) -> float:
     command = [sys.executable, "-c", code, *arguments]
     start = time.perf_counter()
     ended = subprocess.run(
-        command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False
+        command,
+        cwd=ROOT,
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        check=False,
     )
     seconds = time.perf_counter() - start
     if ended.returncode != 0:
@@ -159,7 +170,9 @@ def peak_kib():
 def peak_mb(code: str, *arguments: str) -> float:
     """Give the most memory, in MB, that a Python process held while it ran `code`."""
     command = [sys.executable, "-c", f"{PEAK_CODE}\n{code}\nprint(peak_kib())", *arguments]
-    ended = subprocess.run(command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True)
+    ended = subprocess.run(
+        command, cwd=ROOT, env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
     return int(ended.stdout.split()[-1]) * 1024 / 1e6
 
 

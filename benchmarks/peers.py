@@ -1,7 +1,7 @@
 """Other stores under one small interface, and the program that measures one of them. Standard library only.
 
-It runs by the interpreter of the peer's own environment: `PYTHON benchmarks/peers.py NAME MESSAGES FOLDER RUNS`, where MESSAGES
-is a JSON Lines file of chat messages. It prints one JSON object. `side_by_side.py` calls it for each peer.
+It runs by the interpreter of the peer's own environment: `PYTHON benchmarks/peers.py NAME MESSAGES FOLDER RUNS`, where
+MESSAGES is a JSON Lines file of chat messages. It prints one JSON object. `side_by_side.py` calls it for each peer.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from statistics import median
@@ -398,7 +399,7 @@ def _appends(messages: list[Message], *stores: Peer) -> list[float]:
     for step, message in enumerate(messages):
         for turn in range(len(stores)):
             index = (step + turn) % len(stores)
-            seconds[index].append(_timed(lambda store=stores[index]: store.append(message)))  # noqa: B023 - called at once
+            seconds[index].append(_timed(partial(stores[index].append, message)))
     return [median(each) for each in seconds]
 
 

@@ -1,4 +1,4 @@
-"""A store of a million events in a hundred thousand threads against an empty one: append, open, first page of the list."""
+"""A store of a million events in a hundred thousand threads against an empty one: append, open, list."""
 
 from __future__ import annotations
 

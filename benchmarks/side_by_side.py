@@ -1,8 +1,8 @@
 """Other stores beside convlog on one conversation: `python -m benchmarks.side_by_side --peer llm=PATH/TO/python ...`.
 
-Each runs as a process of its own, by the interpreter given for it (an environment in which that package is installed), and is
-measured message by message in turn with two raw tables, so that ratios can be compared across processes. One that was
-given no interpreter, or cannot be imported, is skipped and says why.
+Each runs as a process of its own, by the interpreter given for it (an environment in which that package is installed),
+and is measured message by message in turn with two raw tables, so that ratios can be compared across processes. One
+that was given no interpreter, or cannot be imported, is skipped and says why.
 """
 
 from __future__ import annotations

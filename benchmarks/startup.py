@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
+import msgspec
+
+from convlog.eventstore.importers import import_file
 from convlog.eventstore.store import open_store
 
 from .harness import Figure, Sizes, process_seconds
-from .workload import draft, turns
+from .importing import session
 
 COMMAND = "import sys; sys.argv[0] = 'convlog'; from convlog.cli import main; main()"
 """What the installed command does."""
@@ -44,12 +48,10 @@ def _against(name: str, sizes: Sizes, code: str, floor: str, *arguments: str, li
 
 
 def _fill(path: Path) -> None:
+    """Import a session of about that many nodes: at each response, a replay derives the prompt again."""
+    lines = islice(session(REPLAY_NODES), REPLAY_NODES)
     with open_store(path) as store:
-        thread = store.create_thread(title="replayed")
-        for each in turns(REPLAY_NODES):
-            thread.append_many([draft(step) for step in each])
-            if thread.position >= REPLAY_NODES:
-                break
+        import_file(store, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
 
 def _replay(sizes: Sizes, path: Path) -> Figure:

@@ -1,7 +1,7 @@
 """Conversations of a coding agent, made from a seed: the same on every machine.
 
-A turn is a user's input, one to twelve steps (perhaps reasoning, perhaps prose, a tool call and its result), a closing text
-and the turn's end: about 17 events and 27 KB, of which results are seven tenths. The sizes are log-normal with the
+A turn is a user's input, one to twelve steps (perhaps reasoning, perhaps prose, a tool call and its result), a closing
+text and the turn's end: about 17 events and 27 KB, of which results are seven tenths. The sizes are log-normal with the
 medians that published collections of agent sessions show.
 """
 
@@ -20,13 +20,27 @@ from convlog.eventstore.records import Draft
 from convlog.eventstore.thread import Thread
 
 NOUNS = (
-    "account adapter basket batch bridge buffer carrier catalogue channel clock column counter courier cursor delivery"
-    " digest driver envelope exporter fixture gateway harbour invoice journal ledger limiter mailer marker meter order"
-    " parcel parser payment planner pointer quota receipt registry renderer report router sampler scanner session sheet"
-    " shelf signal socket stamp ticket timer tracker voucher warehouse worker"
-).split()
-VERBS = "accepts books checks closes counts drops fills holds keeps locks merges opens packs reads sends signs skips sorts".split()
-ADJECTIVES = "cold early empty fresh idle late local narrow nightly open partial plain quick shared stale wide".split()
+    *("account", "adapter", "basket", "batch", "bridge", "buffer", "carrier", "catalogue", "channel", "clock"),
+    *("column", "counter", "courier", "cursor", "delivery", "digest", "driver", "envelope", "exporter", "fixture"),
+    *("gateway", "harbour", "invoice", "journal", "ledger", "limiter", "mailer", "marker", "meter", "order"),
+    *("parcel", "parser", "payment", "planner", "pointer", "quota", "receipt", "registry", "renderer", "report"),
+    *("router", "sampler", "scanner", "session", "sheet", "shelf", "signal", "socket", "stamp", "ticket"),
+)
+VERBS = (
+    "accepts",
+    "books",
+    "checks",
+    "closes",
+    "counts",
+    "fills",
+    "holds",
+    "keeps",
+    "locks",
+    "merges",
+    "reads",
+    "sends",
+)
+ADJECTIVES = ("cold", "early", "empty", "fresh", "idle", "late", "local", "narrow", "open", "partial", "plain", "quick")
 FOREIGN = ("Grüße", "déjà vu", "東京", "Łódź", "→", "✓", "🚚")
 
 POOL_CHARACTERS = 200_000

@@ -54,12 +54,14 @@ def command(
     kind, value = _one_of(content)
     if (title is None) == (address is None):
         raise click.UsageError("name a thread, or make one with --new")
+    value = _read_stdin(shell, value)
     with shell.open(write=True, create=title is not None) as store:
+        options = {"parent": parent, "key": key, "expected_head": expect_head}
         if address is None:
+            _rehearse(kind, value, content["status"], options)
             thread = _new_thread(store, title, key)
         else:
-            thread, parent = _below(store, address, parent)
-        options = {"parent": parent, "key": key, "expected_head": expect_head}
+            thread, options["parent"] = _below(store, address, parent)
         appended = _append(thread, kind, value, content["status"], options)
     if shell.as_json:
         shell.emit(
@@ -88,6 +90,14 @@ def _one_of(content: dict[str, Any]) -> tuple[str, Any]:
     return given[0], content[given[0]]
 
 
+def _rehearse(kind: str, value: Any, status: str | None, options: dict[str, Any]) -> None:
+    """Append to a thread that nobody keeps: what is refused must not leave an empty one behind."""
+    from convlog.eventstore.store import open_store
+
+    with open_store(":memory:") as store:
+        _append(store.create_thread(), kind, value, status, options)
+
+
 def _new_thread(store: Store, title: str | None, key: str | None) -> Thread:
     return store.create_thread(
         title=None if title == UNTITLED else title, key=None if key is None else (CREATION_SCOPE, key)
@@ -111,26 +121,34 @@ def _below(store: Store, address: str, parent: int | None) -> tuple[Thread, int 
 def _append(thread: Thread, kind: str, value: Any, status: str | None, options: dict[str, Any]) -> Appended:
     match kind:
         case "user":
-            return thread.user(_text(value), **options)
+            return thread.user(value, **options)
         case "system":
-            return thread.system(_text(value), **options)
+            return thread.system(value, **options)
         case "assistant":
-            return thread.text(_text(value), **options)
+            return thread.text(value, **options)
         case "call":
-            return thread.call(value[0], value[1], _text(value[2]), **options)
+            return thread.call(*value, **options)
         case "result":
-            return thread.result(value[0], _text(value[1]), status=status or "ok", **options)
+            return thread.result(*value, status=status or "ok", **options)
     from convlog.eventstore.event_json import body_from_json
 
-    return thread.append(body_from_json(value[0], _text(value[1])), **options)
+    return thread.append(body_from_json(*value), **options)
 
 
-def _text(value: str) -> str:
-    """Give a text, read from stdin where it is `-`."""
+def _read_stdin(shell: Shell, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    """Give the content with the text of stdin where it says `-`, as the last or only word."""
+    if isinstance(value, tuple):
+        return (*value[:-1], _text(shell, value[-1]))
+    return _text(shell, value)
+
+
+def _text(shell: Shell, value: str) -> str:
     if value != STDIN:
         return value
     from convlog.eventstore.errors import PayloadRejected
 
+    if shell.verbose:
+        shell.say("reading the text from stdin")
     data = sys.stdin.buffer.read()
     try:
         return data.decode()

@@ -31,7 +31,7 @@ def command(
     switch: bool,
     drop: bool,
 ) -> None:
-    r"""List, name, switch to or drop branches.
+    """List, name, switch to or drop branches.
 
     \b
     convlog branch THREAD                   list them
@@ -40,7 +40,7 @@ def command(
     convlog branch THREAD NAME --drop       forget the name
 
     A branch is a line of nodes from a fork on. Where --switch is given, NAME may be a branch's number.
-    """
+    """  # noqa: D301 - click's own mark of lines that are not to be wrapped
     if drop and (switch or address):
         raise click.UsageError("--drop takes THREAD and NAME alone")
     if name is None and (switch or drop):

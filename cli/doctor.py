@@ -42,7 +42,7 @@ def command(ctx: click.Context) -> None:
     if shell.as_json:
         shell.emit(
             "doctor/1",
-            path=str(place.path.absolute()),
+            path=visible_line(str(place.path.absolute())),
             why=place.why,
             sqlite=version,
             sqlite_lossy=lossy,

@@ -25,7 +25,7 @@ def command(shell: Shell, *, folder: Path) -> None:
     is_new = not path.exists()
     open_store(path).close()
     if shell.as_json:
-        shell.emit("init/1", path=str(path), made=is_new)
+        shell.emit("init/1", path=visible_line(str(path)), made=is_new)
     else:
         shell.write(visible_line(str(path)))
         shell.say("made an empty store" if is_new else "the store was there already")

@@ -28,7 +28,7 @@ LINES_MAX = 8
 @click.argument("address", default="latest")
 @click.option("--graph", is_flag=True, help="Draw the tree of all branches.")
 @click.option("--oneline", is_flag=True, help="One line an event.")
-@click.option("-n", "count", type=click.IntRange(min=1), help="How many at most.")
+@click.option("-n", "count", metavar="N", type=click.IntRange(min=1), help="How many at most.")
 @click.option("--all", "everything", is_flag=True, help="The nodes of all branches, not only of one path.")
 @click.option("--events", is_flag=True, help="Every event, notes included, in log order.")
 @click.option("--kind", "kinds", multiple=True, metavar="TYPE", help="Only these types, such as tool or turn.ended.")

@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from convlog.eventstore.errors import ConvlogError
     from convlog.eventstore.places import Place
-    from convlog.eventstore.store import Store
+    from convlog.projections.conversation import Store
 
 COLUMNS_ELSEWHERE = 80
 """Width of tables that go to no terminal."""
@@ -61,7 +61,7 @@ class Shell:
             OpeningError: the file is no store, newer, damaged.
         """
         from convlog.eventstore import places
-        from convlog.eventstore.store import open_store
+        from convlog.projections.conversation import open as open_store
 
         place = self.place
         if not place.path.exists() and not create:

@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING
 import click
 
 from .shell import Shell
-from .text import age, gist, table
+from .text import age, fit, gist, table
 
 if TYPE_CHECKING:
     from convlog.eventstore.backend import ThreadRow
     from convlog.eventstore.store import Store
 
 ID_LENGTH = 8
+AGENT_COLUMNS = 12
 
 
 @click.command()
-@click.option("-n", "count", type=click.IntRange(min=1), default=20, show_default=True, help="How many at most.")
+@click.option(
+    "-n", "count", metavar="N", type=click.IntRange(min=1), default=20, show_default=True, help="How many at most."
+)
 @click.option("--all", "everything", is_flag=True, help="All of them, sub-agents' threads too.")
 @click.pass_obj
 def command(shell: Shell, *, count: int, everything: bool) -> None:
@@ -55,7 +58,14 @@ def _moment(store: Store, row: ThreadRow) -> tuple[int, int]:
 def _cells(store: Store, row: ThreadRow, now: int) -> tuple[str, ...]:
     branches, moment = _moment(store, row)
     name = gist(row.title or row.preview or row.source_id or "")
-    return row.thread[:ID_LENGTH], name, gist(row.agent or ""), str(branches), str(row.turns), age(moment, now)
+    return (
+        row.thread[:ID_LENGTH],
+        name,
+        fit(gist(row.agent or ""), AGENT_COLUMNS),
+        str(branches),
+        str(row.turns),
+        age(moment, now),
+    )
 
 
 def _emit(shell: Shell, store: Store, row: ThreadRow) -> None:

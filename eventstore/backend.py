@@ -89,16 +89,18 @@ class Listing(msgspec.Struct, frozen=True):
     """Names of attachments that the records use."""
 
 
-class Erasure(msgspec.Struct, frozen=True):
+class Erasure(msgspec.Struct, frozen=True, kw_only=True):
     """Events of one log whose body, output and salt go, and what else held their words."""
 
     positions: tuple[int, ...]
+    by: int | None = None
+    """Position of the `redacted` event that says so; the first record's when not given."""
     secrets: tuple[tuple[str, int], ...] = ()
     """(thread, position) of manifests whose secret goes."""
     attachments: tuple[str, ...] = ()
-    title: str | None = None
-    """The title that the thread's row holds from now on."""
-    preview: str | None = None
+    """Those that the thread uses no more; what no other thread uses goes."""
+    rows: tuple[ThreadRow, ...] = ()
+    """Threads' rows that held the words too: their title, cwd, source id and preview are these from now on."""
 
 
 class Problem(msgspec.Struct, frozen=True):

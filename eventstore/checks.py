@@ -28,36 +28,33 @@ Kinds of findings, all faults but the first two:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 from blake3 import blake3
 
 from . import records
-from .backend import Listing, Problem, Record, ThreadRow
+from .backend import Problem, Record, ThreadRow
 from .canonical import commitment
+from .chain import Chain
+from .erasures import Erasures, stays
 from .errors import BrokenRecord, PayloadRejected
 from .events import (
     BODIES,
-    AttemptAbandoned,
-    BranchNamed,
-    CallObserved,
     CallPrepared,
     CaptureDropped,
     HeadMoved,
-    PendingCleared,
     Redacted,
     SummaryAdded,
     ThreadCreated,
     ThreadForked,
     ToolCalled,
     ToolReturned,
-    TurnEnded,
     Unknown,
 )
-from .placement import LISTED, listing_of
-from .replacements import targets_of
+from .listed import Listed
+from .placement import LISTED, NODE_FIELDS, listing_of
 from .tree import Tree
 
 NOTES = frozenset({"redacted", "redacted_elsewhere"})
@@ -68,24 +65,11 @@ GAP_MAX = 1_000_000
 
 HASH_BYTES = 32
 
-NODE_FIELDS = {
-    TurnEnded.TYPE: "node",
-    BranchNamed.TYPE: "node",
-    AttemptAbandoned.TYPE: "node",
-    PendingCleared.TYPE: "node",
-    CallPrepared.TYPE: "leaf",
-    CallObserved.TYPE: "leaf",
-}
-"""Fields of notes that hold a node's position."""
+_OTHER, _CALL, _LOST = range(3)
+"""What is known of a position besides its place in the tree."""
+
 
 _SETS_HEAD = frozenset({HeadMoved.TYPE, ThreadForked.TYPE})
-
-
-class _Response(msgspec.Struct):
-    response: Any = None
-
-
-_decode_response = msgspec.json.Decoder(_Response).decode
 
 
 class Surroundings(msgspec.Struct, frozen=True):
@@ -93,45 +77,8 @@ class Surroundings(msgspec.Struct, frozen=True):
 
     redacted_by: Callable[[str, int], int | None]
     """(thread, position) to the position of the event that erased it, as the place keeps it."""
-    has_attachment: Callable[[str], bool]
-
-
-class Chain:
-    """The chain of hashes, header by header."""
-
-    def __init__(self, previous: bytes | None = None) -> None:
-        self.hash = previous
-        """The stored hash of the last header."""
-        self._other: bytes | None = None
-        """Its computed hash, where the two differ."""
-
-    def add(self, thread: str, record: Record) -> bytes | None:
-        """Take the next header; give the hash that it should have when it has another."""
-        computed = records.record_hash(thread, self.hash, record)
-        found = record.hash
-        if computed != found and self._other is not None:
-            # The last header's stored hash was damaged, not this one's link to it.
-            computed = records.record_hash(thread, self._other, record)
-        self.hash = found
-        if computed == found:
-            self._other = None
-            return None
-        self._other = computed
-        return computed
-
-    def restart(self, record: Record) -> None:
-        """Go on behind a gap: what the next header is chained to is its predecessor's stored hash again."""
-        self.hash, self._other = record.hash, None
-
-
-class _Absent(msgspec.Struct):
-    """An event whose content is not there."""
-
-    thread: str
-    whole: bool
-    """Body, output and salt are gone, all of them."""
-    type: str
-    version: int
+    attachment_fault: Callable[[str], str | None]
+    """An attachment's name to what is wrong with it, None for nothing."""
 
 
 class LogCheck:
@@ -142,32 +89,23 @@ class LogCheck:
         self.found: list[Problem] = []
         self.used: dict[str, tuple[str, int]] = {}
         """Attachment names to the (thread, position) that used them first."""
-        self.listing = Listing()
-        """What the thread's own events make of its row."""
-        self.spoke_at = 0
-        self.preview_at = 0
-        self.created: Any = None
-        """Body of the thread's own first event."""
-        self.created_at = 0
+        self.listed = Listed()
         self._around = surroundings
         self._chain = Chain()
         self._tree = Tree()
         self._hashes = bytearray(HASH_BYTES)
-        self._is_call = bytearray(1)
-        self._answers: dict[int, int] = {}
-        """Results to the calls that they answer."""
+        self._kinds = bytearray(1)
         self._head = 0
         self._follows_gap = False
         self._adrift = False
         """A damaged position left no tree to check against."""
-        self._absent: dict[int, _Absent] = {}
-        self._undecided: dict[int, bool] = {}
-        """Whether the head stayed where it was at an erased node that alone could say why."""
-        self._named: dict[int, int] = {}
-        """Erased positions to the `redacted` event that names them."""
+        self._erasures = Erasures(self.report)
+        self._shares_erased = False
+        """Something was erased in the shared part that is checked elsewhere."""
+        self._checks = self._checks_by_type()
         self._secretless: list[tuple[str, int]] = []
-        self._lacking: dict[tuple[int, str], str] = {}
-        """(position, attachment) to thread, of attachments that are not there."""
+        self._lacking: dict[tuple[int, str], tuple[str, str]] = {}
+        """(position, attachment) to (thread, fault)."""
 
     @property
     def position(self) -> int:
@@ -184,25 +122,63 @@ class LogCheck:
         """The stored hash of the last event."""
         return self._chain.hash
 
+    @property
+    def has_erasures(self) -> bool:
+        """Whether some content is not there."""
+        return self._erasures.found
+
+    def drain(self) -> Iterator[Problem]:
+        """Hand over what was found."""
+        found, self.found[:] = self.found[:], []
+        return iter(found)
+
     def report(self, kind: str, message: str, thread: str, position: int | None) -> None:
         """Add a finding."""
         self.found.append(Problem(kind, message, thread, position))
 
+    def _checks_by_type(self) -> dict[str, list[Callable[[str, Record, Any], None]]]:
+        """Give what the body of a type is checked for, besides that it can be read."""
+        checks: dict[str, list[Callable[[str, Record, Any], None]]] = {
+            ThreadCreated.TYPE: [self._open],
+            ThreadForked.TYPE: [self._open, self._check_origin],
+            SummaryAdded.TYPE: [self._check_summary],
+            CallPrepared.TYPE: [self._check_manifest],
+            Redacted.TYPE: [self._take_redacted],
+            CaptureDropped.TYPE: [self._drop_capture],
+        }
+        for type_ in NODE_FIELDS:
+            checks.setdefault(type_, []).append(self._check_node)
+        for type_ in LISTED:
+            checks.setdefault(type_, []).append(self._list)
+        return checks
+
     # --- feeding ---
+
+    def pass_over(self, position: int | None) -> None:
+        """Take note of a record that cannot be read, so that it is no gap too."""
+        if position == self.position + 1:
+            self._fill(position)
+        self._follows_gap = True
+
+    def _fill(self, position: int) -> None:
+        self._tree.add(position, None)
+        self._hashes += bytes(HASH_BYTES)
+        self._kinds.append(_LOST)
 
     def absorb(self, thread: str, record: Record) -> None:
         """Take a record that is checked elsewhere: of a shared log, when only the thread's own rows are in question."""
-        if self._meet(thread, record):
-            self._chain.restart(record)
+        if record.position == self._tree.position + 1 or self._cross(thread, record):
+            self._chain.skip(record)
             self._plant(thread, record, quiet=True)
             self._head = record.head
+            self._shares_erased = self._shares_erased or record.salt is None
 
     def feed(self, thread: str, record: Record) -> None:
         """Take the next record, and check it."""
-        if not self._meet(thread, record):
+        if record.position != self._tree.position + 1 and not self._cross(thread, record):
             return
         if self._follows_gap:
-            self._chain.restart(record)
+            self._chain.skip(record)
         elif (computed := self._chain.add(thread, record)) is not None:
             self.report(
                 "hash",
@@ -214,14 +190,15 @@ class LogCheck:
         parent = self._plant(thread, record)
         self._check_head(thread, record, body, parent)
         self._follows_gap = False
-        if body is not None:
-            self._check_body(thread, record, body)
+        if body is not None and type(body) is not Unknown:
+            for check in self._checks.get(record.type, ()):
+                check(thread, record, body)
 
-    def _meet(self, thread: str, record: Record) -> bool:
+    def _cross(self, thread: str, record: Record) -> bool:
         """Take note of a gap before a record; say whether the record has a place in the tree."""
         expected = self.position + 1
         gap = record.position - expected
-        if gap and not self._adrift:
+        if not self._adrift:
             last = record.position - 1
             what = f"position {last} is missing" if gap == 1 else f"positions {expected} to {last} are missing"
             self.report("gap", what, thread, expected)
@@ -230,9 +207,7 @@ class LogCheck:
         if self._adrift:
             return False
         for position in range(expected, record.position):
-            self._tree.add(position, None)
-            self._hashes += bytes(HASH_BYTES)
-            self._is_call.append(0)
+            self._fill(position)
         return True
 
     # --- content ---
@@ -241,8 +216,7 @@ class LogCheck:
         """Check the content against the commitment, and decode the body; None where there is none to be read."""
         salt, body = record.salt, record.body
         if salt is None or body is None:
-            whole = salt is None and body is None and record.output is None
-            self._absent[record.position] = _Absent(thread, whole, record.type, record.version)
+            self._erasures.miss(thread, record)
             return None
         if commitment(salt, body, record.output) != record.commitment:
             self.report("commitment", f"{record.type}: body or output were changed", thread, record.position)
@@ -258,12 +232,12 @@ class LogCheck:
         """Take a record into the tree and give its parent, where it has one that can be."""
         position, parent, tree = record.position, record.parent, self._tree
         if parent is not None and not (parent < position and tree.is_node(parent)):
-            if not quiet:
+            if not quiet and not (0 < parent < position and self._kinds[parent] == _LOST):
                 self.report("tree", f"{record.type}: its parent {parent} is no node before it", thread, position)
             parent = 1 if position > 1 else None
         tree.add(position, parent)
         self._hashes += record.hash[:HASH_BYTES].ljust(HASH_BYTES, b"\0")
-        self._is_call.append(record.type == ToolCalled.TYPE)
+        self._kinds.append(_CALL if record.type == ToolCalled.TYPE else _OTHER)
         if not quiet:
             self._check_type(thread, record)
         if record.refs is not None:
@@ -274,7 +248,7 @@ class LogCheck:
         position, type_ = record.position, record.type
         known = BODIES.get(type_)
         is_node = record.parent is not None or position == 1
-        if known is not None and known.NODE != is_node and type_ != ThreadCreated.TYPE:
+        if known is not None and is_node != known.NODE and type_ != ThreadCreated.TYPE:
             what = "a note with a parent" if is_node else "a node without a parent"
             self.report("tree", f"{type_}: {what}", thread, position)
         first = self.row.origin_position + 1 if thread == self.row.thread else 0
@@ -298,12 +272,11 @@ class LogCheck:
             elif word == "answers" and record.type == ToolReturned.TYPE and parent is not None:
                 if not quiet:
                     self._check_answer(thread, position, parent, about)
-                self._answers[position] = about
                 self._tree.add_result(position, about)
 
     def _check_answer(self, thread: str, position: int, parent: int, call: int) -> None:
         tree = self._tree
-        if not self._is_call[call] or not tree.is_above(call, parent):
+        if self._kinds[call] != _CALL or not tree.is_above(call, parent):
             self.report("result", f"it answers position {call}, which is no call above it", thread, position)
         elif (other := tree.result_on(call, parent)) is not None:
             self.report(
@@ -328,48 +301,31 @@ class LogCheck:
             return record.head if moved else previous
         if parent == previous:
             return position
-        stays = _stays(record.type, body)
-        if stays is None and record.head in {previous, position}:
-            self._undecided[position] = record.head == previous
+        staying = stays(record.type, body)
+        if staying is None and record.head in {previous, position}:
+            self._erasures.leave_undecided(position, stayed=record.head == previous)
             return record.head
-        return previous if stays else position
+        return previous if staying else position
 
     # --- what bodies say ---
 
-    def _check_body(self, thread: str, record: Record, body: Any) -> None:
-        type_, position = record.type, record.position
-        if isinstance(body, Unknown):
-            return
-        field = NODE_FIELDS.get(type_)
-        if field is not None:
-            node = getattr(body, field)
-            if node is not None and not (node < position and self._tree.is_node(node)):
-                self.report("node", f"{type_}: {field} {node} is no node before it", thread, position)
-        if type_ in LISTED:
-            self._list(thread, record, body)
-        match body:
-            case ThreadCreated():
-                self._open(thread, record, body)
-            case ThreadForked():
-                self._open(thread, record, body)
-                self._check_origin(thread, position, body)
-            case SummaryAdded():
-                self._check_summary(thread, position, body)
-            case CallPrepared():
-                self._check_manifest(thread, record, body)
-            case Redacted():
-                self._take_redacted(thread, record)
-            case CaptureDropped():
-                self._lacking = {place: owner for place, owner in self._lacking.items() if place[0] != body.call}
+    def _check_node(self, thread: str, record: Record, body: Any) -> None:
+        field = NODE_FIELDS[record.type]
+        node = getattr(body, field)
+        if node is not None and not (node < record.position and self._tree.is_node(node)):
+            self.report("node", f"{record.type}: {field} {node} is no node before it", thread, record.position)
 
     def _open(self, thread: str, record: Record, body: Any) -> None:
         if thread == self.row.thread:
-            self.created, self.created_at = body, record.recorded_at
+            self.listed.open(body, record)
 
-    def _check_origin(self, thread: str, position: int, body: ThreadForked) -> None:
-        before = position - 1
+    def _check_origin(self, thread: str, record: Record, body: ThreadForked) -> None:
+        before = record.position - 1
         if body.position != before or body.hash != self._hash_at(before).hex():
-            self.report("origin", f"it names position {body.position} of its origin and another hash", thread, position)
+            self.report("origin", f"position {body.position} of its origin has another hash", thread, record.position)
+
+    def _drop_capture(self, _thread: str, _record: Record, body: CaptureDropped) -> None:
+        self._lacking = {place: owner for place, owner in self._lacking.items() if place[0] != body.call}
 
     def _hash_at(self, position: int) -> bytes:
         return bytes(self._hashes[position * HASH_BYTES : (position + 1) * HASH_BYTES])
@@ -386,35 +342,23 @@ class LogCheck:
             return
         for name in listing.attachments:
             self.used.setdefault(name, (thread, position))
-            if not self._around.has_attachment(name):
-                self._lacking[position, name] = thread
+            if (fault := self._around.attachment_fault(name)) is not None:
+                self._lacking[position, name] = (thread, fault)
         if thread == self.row.thread:
-            self._take_listing(position, listing)
+            self.listed.add(position, listing)
 
-    def _take_listing(self, position: int, listing: Listing) -> None:
-        kept = self.listing
-        if listing.spoke:
-            self.spoke_at = position
-            self.preview_at = position if listing.preview else self.preview_at
-        self.listing = Listing(
-            kept.spoke or listing.spoke,
-            kept.turns_ended + listing.turns_ended,
-            listing.title or kept.title,
-            listing.preview or kept.preview,
-        )
-
-    def _check_summary(self, thread: str, position: int, body: SummaryAdded) -> None:
-        first, last, tree = body.first, body.last, self._tree
+    def _check_summary(self, thread: str, record: Record, body: SummaryAdded) -> None:
+        position, first, last, tree = record.position, body.first, body.last, self._tree
         nodes = 0 < first <= last < position and tree.is_node(first) and tree.is_node(last)
         if not nodes or not tree.is_above(first, last):
             self.report("range", f"{first}..{last} is no run of nodes on one path", thread, position)
             return
         covered = [node for node in tree.path(last) if node >= first]
         inside = set(covered)
-        cut = next((call for call in covered if self._is_call[call] and self._is_cut(call, inside)), None)
+        cut = next((call for call in covered if self._kinds[call] == _CALL and self._is_cut(call, inside)), None)
         if cut is None:
             # A result whose call was not taken in.
-            cut = next((node for node in covered if self._answers.get(node, node) not in inside), None)
+            cut = next((node for node in covered if (tree.answered(node) or node) not in inside), None)
         if cut is not None:
             self.report("range", f"{first}..{last} cuts a call from its result at {cut}", thread, position)
         digest = blake3(b"".join(map(self._hash_at, covered))).hexdigest()
@@ -439,72 +383,20 @@ class LogCheck:
             if stream == thread and not (0 < at < position and self._hash_at(at).hex() == hash_):
                 self.report("manifest", f"position {at}, which it read, has another hash", thread, position)
 
-    # --- erasure ---
+    # --- erasure, and the end ---
 
-    def _take_redacted(self, thread: str, record: Record) -> None:
+    def _take_redacted(self, thread: str, record: Record, _body: Redacted) -> None:
         self.take_redaction(thread, record.position, record.body or b"")
 
     def take_redaction(self, thread: str, by: int, body: bytes) -> None:
         """Take what a `redacted` event of a thread says; it may lie behind the part of that thread that is shared."""
-        for position, target in targets_of(body).items():
-            absent = self._absent.get(position)
-            if absent is None or not absent.whole:
-                if position <= self.position:
-                    self.report("erasure_incomplete", f"event {by} says that it was erased", thread, position)
-                self._absent.pop(position, None)
-                continue
-            self._named[position] = by
-            if target.body is not None:
-                self._check_replacement(absent, position, target.body.encode())
-
-    def _check_replacement(self, absent: _Absent, position: int, data: bytes) -> None:
-        try:
-            body = records.decode_body(absent.type, absent.version, data)
-            nested = targets_of(data) if absent.type == Redacted.TYPE else {}
-        except BrokenRecord as error:
-            self.report("body", f"what stands in its place: {error}", absent.thread, position)
-            return
-        stayed = self._undecided.get(position)
-        if stayed is not None and stayed != _stays(absent.type, body):
-            self.report("head", "the head rule gives another head after it", absent.thread, position)
-        for other in nested:
-            self._named.setdefault(other, position)
-
-    # --- the end ---
+        self._erasures.take(thread, by, body, self.position)
 
     def finish(self) -> None:
         """Judge what only the whole log can say."""
-        for position, absent in sorted(self._absent.items()):
-            self._judge(position, absent)
-        if not self._named:
+        self._erasures.judge(self.position, self._around.redacted_by)
+        if not (self._erasures.named or self._shares_erased):
             for thread, position in self._secretless:
                 self.report("manifest", "its key is missing, and nothing was redacted", thread, position)
-        for (position, name), thread in self._lacking.items():
-            self.report("attachment", f"attachment {name[:16]} is missing", thread, position)
-
-    def _judge(self, position: int, absent: _Absent) -> None:
-        type_, thread = absent.type, absent.thread
-        by, kept = self._named.get(position), self._around.redacted_by(thread, position)
-        if by is None and absent.whole and kept is not None and kept > self.position:
-            self.report("redacted_elsewhere", f"{type_}: content erased by event {kept}, not here", thread, position)
-        elif by is None or not absent.whole:
-            self.report("missing", f"{type_}: content, or its salt, is absent unredacted", thread, position)
-        else:
-            if by != kept:
-                self.report("redaction", f"{type_}: erased by event {by}, kept is {kept}", thread, position)
-            self.report("redacted", f"{type_}: content erased by event {by}", thread, position)
-
-
-def _stays(type_: str, body: Any) -> bool | None:
-    """Whether the head stays when a node of this kind goes elsewhere than below it; None when nobody can say."""
-    if type_ == ToolReturned.TYPE:
-        return True
-    if body is None:
-        known = BODIES.get(type_)
-        return None if known is None or "response" in known.__struct_fields__ else False
-    if isinstance(body, Unknown):
-        try:
-            return _decode_response(body.json).response is not None
-        except msgspec.MsgspecError:
-            return False
-    return getattr(body, "response", None) is not None
+        for (position, name), (thread, fault) in self._lacking.items():
+            self.report("attachment", f"{name[:16]} {fault}", thread, position)

@@ -204,6 +204,12 @@ class NoSuchAttachment(NotFound):
     code = "no_such_attachment"
 
 
+class NothingMatches(NotFound):
+    """The words to be taken out are nowhere in what was named."""
+
+    code = "nothing_matches"
+
+
 class AmbiguousAddress(ConvlogError):
     """More than one thread fits; `candidates` lists them."""
 

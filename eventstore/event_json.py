@@ -36,7 +36,7 @@ def body_from_json(type_: str, text: str) -> Body:
         known = ", ".join(sorted(BODIES.keys() - WRITTEN_BY_THE_STORE))
         what = "is no type of event" if body is None else "is written by the store itself"
         raise PayloadRejected(f"{type_!r:.80} {what}", hint=f"types: {known}")
-    canonical.check_json_text(text)
+    canonical.check(canonical.parse_json(canonical.check_json_text(text)))
     try:
         found = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
         unknown = sorted(found.keys() - set(body.__struct_fields__))

@@ -346,9 +346,11 @@ class TurnEnded(Body, frozen=True, kw_only=True):
     """The turn is over; `node` is its last node."""
 
     TYPE = "turn.ended"
+    VERSION = 2
 
     node: int
     state: TurnState = "done"
+    """Since version 2; before, a turn that ended in an error had `error`, and all others were done."""
     error: str | None = None
 
 
@@ -662,7 +664,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     refs: tuple[Ref, ...]
     hash: bytes
     body: Any
-    """A `Body`; `Unknown` for what a newer program wrote; None when redacted whole or not asked for."""
+    """A `Body`; `Unknown` for what a newer program wrote; None when redacted whole or not asked for. Of a redacted event
+    it is what stands in place of the original."""
     output: bytes | None = None
     """A result's output; None when there is none, or it was not asked for."""
     secret: bytes | None = None

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from .errors import StoreLocked
+from .errors import StoreClosed, StoreLocked
 
 PAUSE_S_MIN = 0.0002
 PAUSE_S_MAX = 0.005
@@ -49,21 +49,24 @@ class FileLock:
     def __init__(self, path: Path, timeout_s: float) -> None:
         self._path = path
         self._timeout_s = timeout_s
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._fd: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def __enter__(self) -> None:
         """Take the lock.
 
         Raises:
             StoreLocked: another process held it for the whole timeout.
+            StoreClosed: the lock was closed.
         """
+        if self._fd is None:
+            raise StoreClosed(f"the store of {self._path} was closed")
         if not _try_lock(self._fd):
-            self._wait()
+            self._wait(self._fd)
 
-    def _wait(self) -> None:
+    def _wait(self, fd: int) -> None:
         deadline = time.monotonic() + self._timeout_s
         pause = PAUSE_S_MIN
-        while not _try_lock(self._fd):
+        while not _try_lock(fd):
             if time.monotonic() > deadline:
                 raise StoreLocked(
                     f"another process has held {self._path} for over {self._timeout_s:g} s",
@@ -74,8 +77,11 @@ class FileLock:
 
     def __exit__(self, *_: object) -> None:
         """Give the lock back."""
-        _unlock(self._fd)
+        if self._fd is not None:
+            _unlock(self._fd)
 
     def close(self) -> None:
-        """Close the descriptor, and with it the lock."""
-        os.close(self._fd)
+        """Close the descriptor, and with it the lock. Idempotent."""
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)

@@ -7,6 +7,7 @@ lock. Who loses the race reads what is new and decides again.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import msgspec
 
@@ -50,10 +51,18 @@ class Settings(msgspec.Struct, frozen=True):
 class Log:
     """The live state of one thread: its tip and, once needed, its tree. Shared by all handles on the thread."""
 
-    def __init__(self, backend: Backend, row: ThreadRow, shared: tuple[Span, ...], settings: Settings) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        row: ThreadRow,
+        shared: tuple[Span, ...],
+        settings: Settings,
+        mutex: AbstractContextManager[object],
+    ) -> None:
         self.row = row
         self.shared = shared
         self._backend = backend
+        self._mutex = mutex
         self.settings = settings
         self.new_salt = records.Salts(settings.entropy)
         self._tree: Tree | None = None
@@ -70,12 +79,12 @@ class Log:
 
     def refresh(self) -> None:
         """Learn what other writers appended."""
-        tree = self._tree
-        if tree is None:
-            self._take_tip()
-            return
-        for record in self._backend.read(self.row.thread, self.position + 1, END, outputs=False):
-            self._absorb(record)
+        with self._mutex:
+            if self._tree is None:
+                self._take_tip()
+                return
+            for record in self._backend.read(self.row.thread, self.position + 1, END, outputs=False):
+                self._absorb(record)
 
     def _absorb(self, record: Record) -> None:
         self.position, self.head, self.hash = record.position, record.head, record.hash
@@ -97,25 +106,32 @@ class Log:
     def tree(self) -> Tree:
         """The tree, without the calls' ids."""
         if self._tree is None:
-            tree = Tree()
-            for span in self.spans:
-                for record in self._backend.read(span.thread, span.first, span.last, bodies=False):
-                    _feed(tree, record)
-            self._tree = tree
-            if tree.position > self.position:
-                self.refresh()
+            with self._mutex:
+                self._tree = self._tree or self._grown()
         return self._tree
+
+    def _grown(self) -> Tree:
+        tree = Tree()
+        for span in self.spans:
+            for record in self._backend.read(span.thread, span.first, span.last, bodies=False):
+                _feed(tree, record)
+        return tree
 
     @property
     def tree_with_calls(self) -> Tree:
         """The tree, with the calls' ids."""
         tree = self.tree
         if not self._has_calls:
-            for record in self.read(types=(ToolCalled.TYPE,), outputs=False):
-                if record.body is not None:
-                    tree.add_call(record.position, _call_id(record))
-            self._has_calls = True
+            with self._mutex:
+                if not self._has_calls:
+                    self._add_calls(tree)
         return tree
+
+    def _add_calls(self, tree: Tree) -> None:
+        for record in self.read(types=(ToolCalled.TYPE,), outputs=False):
+            if record.body is not None:
+                tree.add_call(record.position, _call_id(record))
+        self._has_calls = True
 
     # --- appending ---
 
@@ -128,8 +144,7 @@ class Log:
             Conflict: head or position are not the expected ones.
             AppendError: a member was refused; nothing was written.
         """
-        if len(drafts) > 1 or (drafts and drafts[0].key is not None):
-            _check_keys(drafts)
+        _check_keys(drafts)
         # A key is looked up only when something is wrong: the unique rule below finds a retry as surely. Only what a
         # fork shares with its origin no rule of its own rows guards.
         known = self._known(drafts) if self.shared else {}
@@ -300,12 +315,10 @@ def _is_same(content: Encoded, record: Record) -> bool:
 
 def _check_keys(drafts: Sequence[Draft]) -> None:
     """Refuse ill-formed keys, and a key that two members of a batch have."""
-    keys: set[str] = set()
-    for draft in drafts:
-        if draft.key is not None:
-            if records.check_key(draft.key) in keys:
-                raise errors.KeyMismatch(f"key {draft.key} twice in one batch")
-            keys.add(draft.key)
+    keys = [records.check_key(draft.key) for draft in drafts if draft.key is not None]
+    if len(keys) > 1 and len(set(keys)) < len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise errors.KeyMismatch(f"key {twice} twice in one batch")
 
 
 def _feed(tree: Tree, record: Record) -> None:

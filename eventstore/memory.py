@@ -184,16 +184,20 @@ class MemoryBackend:
             self._require_free(thread, records)
             self._insert(thread, records, None)
             own = self._own(thread)
+            by = records[0].position if erasure.by is None else erasure.by
             for position in erasure.positions:
-                self._redactions[thread, position] = records[0].position
+                self._redactions[thread, position] = by
                 own[position] = msgspec.structs.replace(own[position], body=None, output=None, salt=None)
             for other, position in erasure.secrets:
                 of_other = self._own(other)
                 of_other[position] = msgspec.structs.replace(of_other[position], secret=None)
-            self._drop(erasure.attachments)
-            self._rows[thread] = msgspec.structs.replace(
-                self._rows[thread], title=erasure.title, preview=erasure.preview
-            )
+            self._uses -= {(name, thread) for name in erasure.attachments}
+            used = {name for name, _ in self._uses}
+            self._drop([name for name in erasure.attachments if name not in used])
+            for row in erasure.rows:
+                self._rows[row.thread] = msgspec.structs.replace(
+                    self._rows[row.thread], title=row.title, cwd=row.cwd, source_id=row.source_id, preview=row.preview
+                )
             self._cache.clear()
 
     def delete(self, threads: Sequence[str], store_thread: str, records: Sequence[Record]) -> None:

@@ -15,16 +15,21 @@ from . import records
 from .backend import Listing, Record, ThreadRow
 from .errors import DuplicateResult, NoSuchNode, PayloadRejected, UnknownCall
 from .events import (
+    AttemptAbandoned,
     Body,
+    BranchNamed,
     CallObserved,
     CallPrepared,
     Content,
     Document,
+    HeadMoved,
     Image,
     InputAdded,
+    PendingCleared,
     Source,
     Text,
     ThreadCreated,
+    ThreadForked,
     ThreadTitled,
     ToolCalled,
     ToolReturned,
@@ -41,6 +46,16 @@ LISTED = frozenset(
     body.TYPE for body in (InputAdded, ToolReturned, CallPrepared, CallObserved, TurnEnded, ThreadTitled)
 )
 """Types that may change what listing shows, or use attachments."""
+
+NODE_FIELDS = {
+    TurnEnded.TYPE: "node",
+    BranchNamed.TYPE: "node",
+    AttemptAbandoned.TYPE: "node",
+    PendingCleared.TYPE: "node",
+    CallPrepared.TYPE: "leaf",
+    CallObserved.TYPE: "leaf",
+}
+"""Fields of notes that hold a node's position."""
 
 REF_WORDS = frozenset({"answers", "edits", "regenerates", "about"})
 
@@ -93,9 +108,7 @@ class Batch:
                 refs = self._answering(body, parent, refs, stray=draft.stray)
             head = self._next_head(body, parent, position)
         else:
-            if isinstance(body, TurnEnded):
-                self._require(body.node)
-            head = self._head if draft.head is None else self._require(self._resolve(draft.head))
+            head = self._head_after_note(body, draft)
         if body.TYPE in LISTED:
             self._list(body, draft)
         settings = log.settings
@@ -113,11 +126,26 @@ class Batch:
         )
         self._take(record, body, refs)
 
+    def _head_after_note(self, body: Body, draft: Draft) -> int:
+        if body.TYPE == ThreadForked.TYPE:
+            raise PayloadRejected("a thread is forked where it begins", hint="fork it to get another")
+        if draft.parent is not None:
+            raise PayloadRejected(f"{body.TYPE} is a note and has no parent")
+        field = NODE_FIELDS.get(body.TYPE)
+        node = None if field is None else getattr(body, field)
+        if node is not None:
+            self._require(node)
+        if draft.head is None:
+            return self._head
+        if body.TYPE != HeadMoved.TYPE:
+            raise PayloadRejected(f"{body.TYPE} does not move the head", hint=f"append {HeadMoved.TYPE}")
+        return self._require(self._resolve(draft.head))
+
     def _list(self, body: Body, draft: Draft) -> None:
         listing = listing_of(body, draft.output, draft.source, self._log.row)
         if listing is not None:
             self._log.check_attachments(listing.attachments)
-            self.listing = _merge(self.listing, listing)
+            self.listing = merge(self.listing, listing)
 
     def _take(self, record: Record, body: Body, refs: Refs) -> None:
         position = record.position
@@ -134,7 +162,14 @@ class Batch:
                 self._results.setdefault(call, []).append(position)
 
     def _resolve(self, position: int | Member) -> int:
-        return self._positions[position.index] if isinstance(position, Member) else position
+        if not isinstance(position, Member):
+            return position
+        if not 0 <= position.index < len(self._positions):
+            raise PayloadRejected(
+                f"member {position.index} is not before member {len(self._positions)} of the batch",
+                hint="members refer to earlier ones, counted from 0",
+            )
+        return self._positions[position.index]
 
     def _resolve_refs(self, draft: Draft) -> Refs:
         if not draft.refs:
@@ -163,13 +198,14 @@ class Batch:
 
     def _answering(self, body: ToolReturned, parent: int, refs: Refs, *, stray: bool) -> Refs:
         """Add the nearest call of the result's id above `parent` that has no result on that path."""
-        if any(word == "answers" for word, _ in refs):
-            return refs
+        asked = next((position for word, position in refs if word == "answers"), None)
         nearest = None
         for call in self._calls_above(body.call, parent):
+            if asked is not None and call != asked:
+                continue
             nearest = nearest or call
             if not self._is_answered(call, parent):
-                return (*refs, ("answers", call))
+                return refs if asked else (*refs, ("answers", call))
         if stray:
             return refs
         if nearest is not None:
@@ -216,7 +252,8 @@ def listing_of(body: Body, output: bytes | None, source: Source, row: ThreadRow)
     return None
 
 
-def _merge(a: Listing | None, b: Listing | None) -> Listing | None:
+def merge(a: Listing | None, b: Listing | None) -> Listing | None:
+    """Give what two events change, one after the other."""
     if a is None or b is None:
         return a or b
     return Listing(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
+from blake3 import blake3
 
 from . import upcasters
 from .backend import Entropy, Record
@@ -20,13 +22,14 @@ from .canonical import (
 from .errors import BrokenRecord, PayloadRejected, TooLarge
 from .events import BODIES, Body, Content, Event, Ref, Source, Unknown
 
-KEY_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/-")
 KEY_LENGTH_MAX = 128
 NAME_LENGTH_MAX = 128
+TIME_MAX = 2**63
 SALTS_DRAWN = 64
 """Salts drawn from the entropy at once."""
 HOST = Source("host")
 
+_is_key = re.compile(rf"[A-Za-z0-9._:/-]{{1,{KEY_LENGTH_MAX}}}").fullmatch
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decoders = {type_: msgspec.json.Decoder(body) for type_, body in BODIES.items()}
@@ -118,6 +121,8 @@ def seal(
     """Make the record: commitment over the content, hash over the header, chained to the one before."""
     committed = commitment(salt, content.body, content.output)
     source = encode_source(draft.source)
+    if draft.occurred_at is not None:
+        _check_time(draft.occurred_at)
     refs_bytes = _encode(sorted(refs)) if refs else None
     hashed = hash_header(
         header(
@@ -154,6 +159,11 @@ def seal(
         content.body,
         content.output,
     )
+
+
+def _check_time(time: int) -> None:
+    if isinstance(time, bool) or not isinstance(time, int) or not -TIME_MAX <= time < TIME_MAX:
+        raise PayloadRejected(f"occurred_at {time!r:.40} is no time", hint="give integer microseconds UTC")
 
 
 def record_hash(thread: str, previous: bytes | None, record: Record) -> bytes:
@@ -228,12 +238,19 @@ def check_key(key: str) -> str:
     Raises:
         PayloadRejected: not 1-128 characters of `A-Za-z0-9._:/-`.
     """
-    if not isinstance(key, str) or not 0 < len(key) <= KEY_LENGTH_MAX or not KEY_CHARACTERS.issuperset(key):
+    if not isinstance(key, str) or _is_key(key) is None:
         raise PayloadRejected(
             f"key {key!r:.60} is not 1-{KEY_LENGTH_MAX} characters of A-Z a-z 0-9 . _ : / -",
             hint="hash what does not fit",
         )
     return key
+
+
+def fit_key(text: str, length_max: int = KEY_LENGTH_MAX) -> str:
+    """Give a text as it stands in keys: itself, or `h:` and its blake3 when it is too long or has other characters."""
+    if len(text) <= length_max and _is_key(text) is not None:
+        return text
+    return f"h:{blake3(text.encode(errors='surrogatepass')).hexdigest()}"
 
 
 def check_name(name: str, what: str) -> str:

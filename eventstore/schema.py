@@ -5,9 +5,10 @@ from __future__ import annotations
 APPLICATION_ID = 0x434C4F47
 """`CLOG`, in bytes 68-71 of the file."""
 
-USER_VERSION = 1
+USER_VERSION = 2
 """The schema that this program writes. An older file is migrated, a newer one refused."""
 
+# Schema 1. What is here never changes: files hold these statements word for word.
 # A thread's number is never used again: other processes may remember that of a thread deleted meanwhile.
 TABLES = """
 CREATE TABLE threads (
@@ -121,20 +122,60 @@ CREATE TRIGGER threads_keep_their_ids BEFORE UPDATE OF id, thread, origin, origi
 BEGIN SELECT RAISE(ABORT, 'a thread keeps its id and origin'); END;
 """
 
-OURS = ("threads", "sources", "events", "redactions", "deleted", "attachments", "chunks", "uses", "cache")
+VIEWS = """
+CREATE VIEW v_threads AS
+SELECT t.thread, t.title, t.kind, t.agent, t.cwd, t.turns, t.preview,
+    (SELECT max(e.position) FROM events e WHERE e.thread = t.id) AS tip,
+    strftime('%Y-%m-%dT%H:%M:%fZ', t.created_at / 1000000.0, 'unixepoch') AS created,
+    t.origin, t.origin_position, t.parent_thread, t.parent_call
+FROM threads t;
+CREATE VIEW v_nodes AS
+SELECT t.thread, e.position, e.parent, e.type,
+    json_extract(s.json, '$.kind') AS source,
+    CASE e.type
+        WHEN 'input.added' THEN
+            (SELECT group_concat(json_extract(c.value, '$.text'), char(10)) FROM json_each(e.body, '$.content') c)
+        WHEN 'tool.called' THEN json_extract(e.body, '$.name') || ' ' || coalesce(json_extract(e.body, '$.input'), '{}')
+        WHEN 'tool.returned' THEN e.output
+        ELSE json_extract(e.body, '$.text')
+    END AS text,
+    e.salt IS NULL AS redacted,
+    strftime('%Y-%m-%dT%H:%M:%fZ', e.recorded_at / 1000000.0, 'unixepoch') AS recorded
+FROM events e JOIN threads t ON t.id = e.thread JOIN sources s ON s.id = e.source
+WHERE e.parent IS NOT NULL OR e.position = 1;
+CREATE VIEW v_calls AS
+SELECT t.thread, e.position, e.type,
+    json_extract(e.body, '$.assembler') AS assembler, json_extract(e.body, '$.encoder') AS encoder,
+    json_extract(e.body, '$.leaf') AS leaf, json_extract(e.body, '$.length') AS bytes,
+    json_extract(e.body, '$.provider') AS provider, json_extract(e.body, '$.model') AS model,
+    json_extract(e.body, '$.usage.input') AS input_tokens,
+    json_extract(e.body, '$.usage.cache_read') AS cache_read_tokens,
+    json_extract(e.body, '$.usage.output') AS output_tokens,
+    json_extract(e.body, '$.stop') AS stop, json_extract(e.body, '$.error') AS error,
+    strftime('%Y-%m-%dT%H:%M:%fZ', e.recorded_at / 1000000.0, 'unixepoch') AS recorded
+FROM events e JOIN threads t ON t.id = e.thread
+WHERE e.type IN ('call.prepared', 'call.observed', 'call.finished');
+"""
+"""Since schema 2: for people with SQL, who open the file with a tool of theirs (this program's own connection trusts no
+schema, and so runs no JSON function in a view). A thread's own rows; what a fork shares is under its origin."""
 
 
-def statements() -> list[str]:
-    """Give the statements that make the current schema, one by one."""
+def views() -> list[str]:
+    """Give the statements of the views, one by one."""
+    return [part.strip() for part in VIEWS.split(";\n") if part.strip()]
+
+
+def statements(version: int = USER_VERSION) -> list[str]:
+    """Give the statements that make a schema, one by one."""
     tables = [part.strip() for part in TABLES.split(";") if part.strip()]
     triggers = [f"{part.strip()} END" for part in TRIGGERS.split("END;") if part.strip()]
-    return tables + triggers
+    return tables + triggers + (views() if version >= 2 else [])
 
 
-def expected() -> dict[tuple[str, str], str]:
+def expected(version: int = USER_VERSION) -> dict[tuple[str, str], str]:
     """Give (kind, name) to SQL of everything the schema holds, as `sqlite_schema` keeps it."""
     found = {}
-    for sql in statements():
+    for sql in statements(version):
         words = sql.replace("UNIQUE INDEX", "INDEX").split()
         found[(words[1].lower(), words[2])] = sql
     return found

@@ -122,6 +122,8 @@ class SqliteBackend:
                 self._make_schema()
             else:
                 self._check_schema(found)
+                if found < schema.USER_VERSION and not self._read_only:
+                    self._migrate()
             self._note_wal()
 
     def _make_file(self, *, create: bool) -> bool:
@@ -181,17 +183,20 @@ class SqliteBackend:
         return bool(self._db.execute("SELECT count(*) = 0 FROM sqlite_schema").fetchone()[0])
 
     def _make_schema(self) -> None:
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
+        with self._transaction():
             if self._pragma("user_version") == 0:
                 for statement in schema.statements():
                     self._db.execute(statement)
                 self._db.execute(f"PRAGMA application_id={schema.APPLICATION_ID}")
                 self._db.execute(f"PRAGMA user_version={schema.USER_VERSION}")
-            self._db.execute("COMMIT")
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
+
+    def _migrate(self) -> None:
+        from . import migrations
+
+        with self._transaction():
+            found = self._pragma("user_version")
+            if found < schema.USER_VERSION:
+                migrations.migrate(self._db, found)
 
     def _check_schema(self, version: int) -> None:
         if version > schema.USER_VERSION:
@@ -199,13 +204,13 @@ class SqliteBackend:
                 f"{self._path} has schema {version}, this program knows {schema.USER_VERSION}",
                 hint="upgrade convlog",
             )
-        expected = schema.expected()
+        expected, later = schema.expected(version), schema.expected()
         for kind, name, table, sql in self._db.execute("SELECT type, name, tbl_name, sql FROM sqlite_schema"):
             if (kind, name) in expected:
                 if sql != expected[(kind, name)]:
                     raise errors.StoreForeign(f"{self._path}: {kind} {name} was altered")
                 del expected[(kind, name)]
-            elif kind == "trigger" or (kind == "view" and table in schema.OURS):
+            elif kind == "trigger" or (kind, name) in later:
                 raise errors.StoreForeign(
                     f"{self._path}: a foreign {kind} {name} on {table}", hint="drop it if you trust the file"
                 )
@@ -539,12 +544,12 @@ class SqliteBackend:
     def redact(self, thread: str, records: Sequence[Record], erasure: Erasure) -> None:
         """Store the records and erase, in one transaction; then take the bytes out of the -wal."""
         with self._mutex, self._lock, self._writing:
-            if self._before_write():
+            if self._before_write() and records:
                 self._require_previous(thread, records[0].position)
             with self._transaction():
                 number = self._number(thread)
                 self._insert(number, records, None)
-                by = records[0].position
+                by = records[0].position if erasure.by is None else erasure.by
                 for position in erasure.positions:
                     self._db.execute("INSERT OR REPLACE INTO redactions VALUES (?, ?, ?)", (number, position, by))
                     self._db.execute(
@@ -557,11 +562,12 @@ class SqliteBackend:
                         (self._number(other), position),
                     )
                 for name in erasure.attachments:
-                    self._drop_attachment(name)
-                self._db.execute(
-                    "UPDATE threads SET title = ?, preview = ? WHERE id = ?",
-                    (erasure.title, erasure.preview, number),
-                )
+                    self._drop_use(number, name)
+                for row in erasure.rows:
+                    self._db.execute(
+                        "UPDATE threads SET title = ?, cwd = ?, source_id = ?, preview = ? WHERE thread = ?",
+                        (row.title, row.cwd, row.source_id, row.preview, row.thread),
+                    )
                 self._db.execute("DELETE FROM cache")
             self._checkpoint_whole()
 
@@ -668,6 +674,18 @@ class SqliteBackend:
             self._drop_attachment(name)
         self._db.execute("DELETE FROM uses WHERE thread = ?", (thread,))
 
+    def _drop_use(self, thread: int, name: str) -> None:
+        """Take note that a thread uses an attachment no more, and erase it when no other does."""
+        self._db.execute(
+            "DELETE FROM uses WHERE thread = ? AND attachment = (SELECT id FROM attachments WHERE name = ?)",
+            (thread, name),
+        )
+        used = self._db.execute(
+            "SELECT 1 FROM uses u JOIN attachments a ON a.id = u.attachment WHERE a.name = ?", (name,)
+        ).fetchone()
+        if used is None:
+            self._drop_attachment(name)
+
     def _drop_attachment(self, name: str) -> None:
         row = self._db.execute("SELECT id FROM attachments WHERE name = ?", (name,)).fetchone()
         if row is not None:
@@ -710,6 +728,16 @@ class SqliteBackend:
         for (message,) in rows:
             if message != "ok":
                 yield Problem("engine", message)
+        yield from self._orphans()
+
+    def _orphans(self) -> Iterator[Problem]:
+        """Find events whose thread is in no list: no thread's own check would come upon them."""
+        with self._mutex, self._reading:
+            rows = self._db.execute(
+                "SELECT thread, count(*) FROM events WHERE thread NOT IN (SELECT id FROM threads) GROUP BY thread"
+            ).fetchall()
+        for number, count in rows:
+            yield Problem("engine", f"{count} events of a thread (number {number}) that the list of threads lacks")
 
     def maintain(self) -> None:
         """Checkpoint the -wal when it has grown."""

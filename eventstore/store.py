@@ -169,6 +169,7 @@ class Store:
         if title is not None:
             records.check_name(title, "title")
         log = self.log(thread.id)
+        log.refresh()
         at = log.position if at is None else at
         record = next(log.read(at, at, bodies=False), None)
         if record is None:
@@ -179,15 +180,16 @@ class Store:
         if node > at:
             raise errors.NoSuchNode(f"node {node} lies behind position {at}")
         body = ThreadForked(thread=thread.id, position=at, hash=record.hash.hex(), node=node, title=title)
+        listed = self.row(thread.id)
         row = ThreadRow(
             thread=creation_id(*key) if key else self._settings.entropy(16).hex(),
             origin=thread.id,
             origin_position=at,
-            kind=log.row.kind,
-            helper=log.row.helper,
-            title=title or log.row.title,
-            cwd=log.row.cwd,
-            agent=log.row.agent,
+            kind=listed.kind,
+            helper=listed.helper,
+            title=title or listed.title,
+            cwd=listed.cwd,
+            agent=listed.agent,
         )
         return self._create(row, body, at, record.hash, node, records.HOST, None)
 
@@ -249,7 +251,7 @@ class Store:
             log = self._logs.get(thread)
             if log is None:
                 row = self.row(thread)
-                log = self._logs[thread] = Log(self.backend, row, self._shared(row), self._settings)
+                log = self._logs[thread] = Log(self.backend, row, self._shared(row), self._settings, self.mutex)
                 if len(self._logs) > LOGS_MAX:
                     self._logs.popitem(last=False)
             else:
@@ -259,11 +261,14 @@ class Store:
     def _shared(self, row: ThreadRow) -> tuple[Span, ...]:
         """Give the runs of other threads' rows that a fork shares, in order."""
         spans: list[Span] = []
+        last = row.origin_position
         while row.origin is not None:
             origin = self.row(row.origin)
-            last = min(row.origin_position, spans[-1].first - 1) if spans else row.origin_position
+            # A fork may lie inside the part that its origin shares with another: then nothing of the origin's own.
+            last = min(last, row.origin_position)
             if last > origin.origin_position:
                 spans.append(Span(origin.thread, origin.origin_position + 1, last))
+                last = origin.origin_position
             row = origin
         return tuple(reversed(spans))
 
@@ -274,7 +279,10 @@ class Store:
 
         Raises:
             HasForks: others share it, and `cascade` was not asked for.
+            AppendError: it is the store's own thread.
         """
+        if thread == STORE_THREAD:
+            raise errors.AppendError("the store's own thread says what was deleted, and stays")
         rows = [self.row(thread)]
         for row in rows:
             rows.extend(self.backend.forks(row.thread))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .canonical import check_json_text, split_halves
 from .errors import Conflict, NoSuchNode, PayloadRejected
-from .events import Source, SummaryAdded, SummaryFailed, SummaryInvalidated, SummaryStarted
+from .events import Redacted, Source, SummaryAdded, SummaryFailed, SummaryInvalidated, SummaryStarted
 from .placement import Appended
 from .ranges import closed_range, covered_hash
 from .records import Draft, check_name
@@ -93,6 +93,38 @@ def invalidate_summary(thread: Thread, summary: int, reason: str) -> Appended:
     """
     _require(thread, summary)
     return thread.append(SummaryInvalidated(summary=summary, reason=reason))
+
+
+def stale_summaries(thread: Thread) -> list[int]:
+    """Give the summaries, not invalidated, whose range no longer is what it was when they were made.
+
+    A covered call got its result later, or something covered was redacted since.
+    """
+    events = list(thread.events(types=(SummaryAdded.TYPE, SummaryInvalidated.TYPE, Redacted.TYPE)))
+    gone = {event.body.summary for event in events if isinstance(event.body, SummaryInvalidated)}
+    erased = [
+        (event.position, target.position)
+        for event in events
+        if isinstance(event.body, Redacted)
+        for target in event.body.targets
+    ]
+    return [
+        event.position
+        for event in events
+        if isinstance(event.body, SummaryAdded)
+        and event.position not in gone
+        and _is_stale(thread, event.position, event.body, erased)
+    ]
+
+
+def _is_stale(thread: Thread, position: int, body: SummaryAdded, erased: list[tuple[int, int]]) -> bool:
+    tree = thread.tree_with_calls
+    if not (tree.is_node(body.first) and tree.is_node(body.last)):
+        return True
+    covered = {node for node in tree.path(body.last) if node >= body.first}
+    if any(when > position and target in covered for when, target in erased):
+        return True
+    return any(result not in covered for node in covered for result in tree.results(node))
 
 
 def _require(thread: Thread, summary: int) -> None:

@@ -299,8 +299,7 @@ class Thread:
     def name_branch(self, name: str, node: int | None = None, **options: Any) -> Appended:
         """Name the branch that ends at a node (default: the head)."""
         records.check_name(name, "branch name")
-        node = self._log.tree.require(self.head if node is None else node)
-        return self.append(BranchNamed(name=name, node=node), **options)
+        return self.append(BranchNamed(name=name, node=self.head if node is None else node), **options)
 
     def drop_branch_name(self, name: str, **options: Any) -> Appended:
         """Take a branch's name away; its nodes stay."""

@@ -10,12 +10,20 @@ from typing import Any
 
 Step = Callable[[dict[str, Any]], dict[str, Any]]
 
-STEPS: dict[tuple[str, int], Step] = {}
+
+def turn_ended_1(body: dict[str, Any]) -> dict[str, Any]:
+    """Say in `state` what version 1 left to whether there was an `error`."""
+    return {**body, "state": "done" if body.get("error") is None else "error"}
+
+
+STEPS: dict[tuple[str, int], Step] = {
+    ("turn.ended", 1): turn_ended_1,
+}
 """(event type, version read) to the function that gives the next version."""
 
 
 def upcast(type_: str, version: int, body: dict[str, Any]) -> dict[str, Any]:
-    """Carry a body from `version` to the current one."""
+    """Carry a body from `version` to the current one; fields that no step knows stay."""
     while (step := STEPS.get((type_, version))) is not None:
         body = step(body)
         version += 1

@@ -38,7 +38,19 @@ class Projection(msgspec.Struct, frozen=True):
 
 OWN: dict[str, str] = {
     "transcript@1": "assemblers.transcript_v1",
+    "turn-memory@1": "assemblers.turn_memory_v1",
+    "turn-memory@2": "assemblers.turn_memory_v2",
+    "turn-memory@3": "assemblers.turn_memory_v3",
+    "turn-memory@4": "assemblers.turn_memory_v4",
+    "turn-memory@5": "assemblers.turn_memory_v5",
+    "turn-memory@6": "assemblers.turn_memory_v6",
+    "pruned@1": "assemblers.pruned_v1",
+    "outline@1": "summaries.outline_v1",
     "anthropic@1": "encoders.anthropic_v1",
+    "openai-chat@1": "encoders.openai_chat_v1",
+    "openai-responses@1": "encoders.openai_responses_v1",
+    "gemini@1": "encoders.gemini_v1",
+    "bedrock@1": "encoders.bedrock_v1",
 }
 """Address to module below `convlog.projections`."""
 

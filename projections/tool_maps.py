@@ -15,7 +15,8 @@ AGENTS = ("claude-code", "codex", "gemini-cli", "keen", "pi")
 
 DEFAULT_AGENT = "keen"
 
-_FOLDER = Path(__file__).parent / "data" / "tool_maps"
+DATA = "data/tool_maps"
+"""The folder that is part of every version which reads a map."""
 
 
 def tool_map(agent: str | None = None) -> ToolMap:
@@ -25,4 +26,4 @@ def tool_map(agent: str | None = None) -> ToolMap:
 
 @cache
 def _load(agent: str) -> ToolMap:
-    return msgspec.json.decode((_FOLDER / f"{agent}.json").read_bytes(), type=ToolMap)
+    return msgspec.json.decode((Path(__file__).parent / DATA / f"{agent}.json").read_bytes(), type=ToolMap)

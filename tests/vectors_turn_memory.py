@@ -93,7 +93,8 @@ def _neutral(kept: Activity) -> dict[str, Any]:
     return values
 
 
-def _memory(given: dict[str, Any]) -> Memory:
+def memory_of(given: dict[str, Any]) -> Memory:
+    """Make what is kept of a turn from the neutral form of its message."""
     stored = given.get("memory") or {}
     return Memory(
         given["prose"],
@@ -104,7 +105,7 @@ def _memory(given: dict[str, Any]) -> Memory:
 
 
 def _history_steps(given: dict[str, Any]) -> dict[str, Any]:
-    memory = _memory(given) if given.get("role", "assistant") == "assistant" else Memory(given["prose"])
+    memory = memory_of(given) if given.get("role", "assistant") == "assistant" else Memory(given["prose"])
     steps = VERSIONS[given["projection"]].steps(memory, given.get("message_index", 0))
     return {"steps": [_step(step, arguments=given["projection"] == "turn_memory/5") for step in steps]}
 
@@ -118,7 +119,7 @@ def _step(step: Step, *, arguments: bool) -> dict[str, Any]:
 def _text_render(given: dict[str, Any]) -> dict[str, Any]:
     if given.get("role", "assistant") != "assistant":
         return {"text": given["prose"]}
-    return {"text": VERSIONS[given["projection"]].render_text(_memory(given))}
+    return {"text": VERSIONS[given["projection"]].render_text(memory_of(given))}
 
 
 def _retry_rewind(given: dict[str, Any]) -> dict[str, Any]:

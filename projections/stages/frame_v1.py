@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from . import wording_v1 as wording
 from .pieces_v1 import CONTEXT, INSTRUCTIONS, TASK_LIST, TOOLS, Piece, Text, Tool
@@ -13,43 +15,78 @@ from .view_v1 import Tool as ToolView
 TAIL = "tail"
 SYSTEM = "system"
 
+_FRAMING = frozenset({Tools, Instructions, Context, Todos})
 
-def before(path: Sequence[Node]) -> list[Piece]:
-    """Give the tools and instructions in force at the end of a path: the last whole value of each."""
+
+class Frame(msgspec.Struct, frozen=True):
+    """What is in force at the end of a path: the last whole value of each, and all values that it may cite."""
+
+    tools: Node | None
+    instructions: Node | None
+    todos: Node | None
+    contexts: dict[str, Node]
+    known_tools: dict[int, Tools]
+    known_instructions: dict[int, Instructions]
+
+
+def frame(path: Sequence[Node]) -> Frame:
+    """Read what is in force at the end of a path."""
+    last: dict[str, Node] = {}
+    contexts: dict[str, Node] = {}
+    tools: dict[int, Tools] = {}
+    instructions: dict[int, Instructions] = {}
+    for node in path:
+        body = node.body
+        kind = type(body)
+        if kind not in _FRAMING:
+            continue
+        if isinstance(body, Context):
+            contexts.pop(body.name, None)
+            if body.text is not None:
+                contexts[body.name] = node
+            continue
+        last[kind.__name__] = node
+        if isinstance(body, Tools):
+            tools[node.position] = body
+        elif isinstance(body, Instructions):
+            instructions[node.position] = body
+    return Frame(
+        last.get("Tools"),
+        last.get("Instructions"),
+        last.get("Todos"),
+        contexts,
+        tools,
+        instructions,
+    )
+
+
+def before(found: Frame) -> list[Piece]:
+    """Give the tools and instructions in force."""
     pieces: list[Piece] = []
-    tools = _last(path, Tools)
-    if tools is not None and isinstance(tools.body, Tools):
-        known = {node.position: node.body for node in path if isinstance(node.body, Tools)}
-        declared = tuple(_tool(tool, known) for tool in tools.body.tools)
+    if found.tools is not None and isinstance(found.tools.body, Tools):
+        declared = tuple(_tool(tool, found.known_tools) for tool in found.tools.body.tools)
         if declared:
-            pieces.append(Piece(TOOLS, "system", ToolsElement(declared), (tools.position,)))
-    instructions = _last(path, Instructions)
-    if instructions is not None and isinstance(instructions.body, Instructions):
-        earlier = {node.position: node.body for node in path if isinstance(node.body, Instructions)}
-        for part in instructions.body.parts:
-            text = _part(part, earlier)
-            pieces.append(Piece(INSTRUCTIONS, "system", Text(text), (instructions.position,), rule=part.name))
+            pieces.append(Piece(TOOLS, SYSTEM, ToolsElement(declared), (found.tools.position,)))
+    if found.instructions is not None and isinstance(found.instructions.body, Instructions):
+        sources = (found.instructions.position,)
+        for part in found.instructions.body.parts:
+            text = _part(part, found.known_instructions)
+            pieces.append(Piece(INSTRUCTIONS, SYSTEM, Text(text), sources, rule=part.name))
     return pieces
 
 
-def behind(path: Sequence[Node], task_list: str = TAIL, context: str = TAIL) -> list[Piece]:
-    """Give the runtime context and the task list in force at the end of a path.
+def behind(found: Frame, task_list: str = TAIL, context: str = TAIL) -> list[Piece]:
+    """Give the runtime context and the task list in force.
 
     `tail` puts them last, after the newest cache mark; `system` is the older form, among the instructions.
     """
     pieces: list[Piece] = []
-    named: dict[str, Node] = {}
-    for node in path:
-        if isinstance(node.body, Context):
-            named.pop(node.body.name, None)
-            if node.body.text is not None:
-                named[node.body.name] = node
-    for name in sorted(named):
-        node = named[name]
+    for name in sorted(found.contexts):
+        node = found.contexts[name]
         assert isinstance(node.body, Context)
         text = Text(wording.context(name, node.body.text or ""))
         pieces.append(Piece(CONTEXT, _role(context), text, (node.position,), volatile=context == TAIL))
-    todos = _last(path, Todos)
+    todos = found.todos
     if todos is not None and isinstance(todos.body, Todos) and todos.body.todos:
         lines = [wording.todo(todo.content, todo.status, todo.note) for todo in todos.body.todos]
         text = Text(wording.task_list(lines))
@@ -57,23 +94,28 @@ def behind(path: Sequence[Node], task_list: str = TAIL, context: str = TAIL) -> 
     return pieces
 
 
+def around(
+    path: Sequence[Node], task_list: str = TAIL, context: str = TAIL, notices: Iterable[str] = ()
+) -> tuple[list[Piece], list[Piece]]:
+    """Give what stands before a talk and behind it; `notices` are instructions of the assembler itself."""
+    found = frame(path)
+    tail = behind(found, task_list, context)
+    head = [
+        *before(found),
+        *(Piece(INSTRUCTIONS, SYSTEM, Text(text), rule="origin: assembler") for text in notices),
+        *(piece for piece in tail if piece.role == SYSTEM),
+    ]
+    return head, [piece for piece in tail if piece.role != SYSTEM]
+
+
 def framed(path: Sequence[Node], talk: list[Piece], task_list: str = TAIL, context: str = TAIL) -> list[Piece]:
     """Put the frame around a talk."""
-    tail = behind(path, task_list, context)
-    return [
-        *before(path),
-        *(piece for piece in tail if piece.role == SYSTEM),
-        *talk,
-        *(piece for piece in tail if piece.role != SYSTEM),
-    ]
+    head, tail = around(path, task_list, context)
+    return [*head, *talk, *tail]
 
 
 def _role(place: str) -> str:
     return SYSTEM if place == SYSTEM else "user"
-
-
-def _last(path: Sequence[Node], kind: type[Tools | Instructions | Todos]) -> Node | None:
-    return next((node for node in reversed(path) if isinstance(node.body, kind)), None)
 
 
 def _tool(tool: ToolView, known: dict[int, Tools]) -> Tool:

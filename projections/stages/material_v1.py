@@ -7,7 +7,7 @@ import msgspec
 from .view_v1 import Stored
 
 
-class Material(msgspec.Struct, frozen=True):
+class Material(msgspec.Struct, frozen=True, gc=False):
     """One snapshot."""
 
     path: tuple[Stored, ...]

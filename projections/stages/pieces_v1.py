@@ -25,13 +25,20 @@ UNANSWERED = "unanswered"
 """The status of the result that stands in for one that was never recorded."""
 
 
-class Text(msgspec.Struct, frozen=True, tag="text"):
+class Text(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="text"):
     """Text of a user, of the system or of the agent (the piece's role says which)."""
 
     text: str
+    signature: str | None = None
+    opaque: str | None = None
+    """The provider's whole part as JSON text, where it was recorded: it may carry ids, citations or a phase."""
+    provider: str | None = None
+    model: str | None = None
+    item: str | None = None
+    needs: str | None = None
 
 
-class Image(msgspec.Struct, frozen=True, omit_defaults=True, tag="image"):
+class Image(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="image"):
     """A picture, by attachment hash or place."""
 
     media_type: str | None = None
@@ -39,7 +46,7 @@ class Image(msgspec.Struct, frozen=True, omit_defaults=True, tag="image"):
     url: str | None = None
 
 
-class Document(msgspec.Struct, frozen=True, omit_defaults=True, tag="document"):
+class Document(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="document"):
     """A document, by attachment hash or place."""
 
     media_type: str | None = None
@@ -49,7 +56,7 @@ class Document(msgspec.Struct, frozen=True, omit_defaults=True, tag="document"):
     title: str | None = None
 
 
-class Foreign(msgspec.Struct, frozen=True, omit_defaults=True, tag="foreign"):
+class Foreign(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="foreign"):
     """A part that only its own provider (and model, where given) understands, as JSON text; sent back verbatim."""
 
     json: str
@@ -59,7 +66,7 @@ class Foreign(msgspec.Struct, frozen=True, omit_defaults=True, tag="foreign"):
     needs: str | None = None
 
 
-class Reasoning(msgspec.Struct, frozen=True, omit_defaults=True, tag="reasoning"):
+class Reasoning(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="reasoning"):
     """Reasoning, for the provider and model that made it only."""
 
     text: str
@@ -72,7 +79,7 @@ class Reasoning(msgspec.Struct, frozen=True, omit_defaults=True, tag="reasoning"
     needs: str | None = None
 
 
-class Call(msgspec.Struct, frozen=True, omit_defaults=True, tag="call"):
+class Call(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="call"):
     """A tool call. `node` pairs it with its result; `id` is the stored call id, not yet fit for any wire."""
 
     id: str
@@ -90,7 +97,7 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True, tag="call"):
     needs: str | None = None
 
 
-class Result(msgspec.Struct, frozen=True, omit_defaults=True, tag="result"):
+class Result(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="result"):
     """What came back for the call at `node`."""
 
     id: str
@@ -103,7 +110,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True, tag="result"):
     """The call's tool name."""
 
 
-class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
+class Tool(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A tool's declaration; `input_schema` is JSON Schema text, `extra` JSON object text of provider fields."""
 
     name: str
@@ -112,7 +119,7 @@ class Tool(msgspec.Struct, frozen=True, omit_defaults=True):
     extra: str | None = None
 
 
-class Tools(msgspec.Struct, frozen=True, tag="tools"):
+class Tools(msgspec.Struct, frozen=True, gc=False, tag="tools"):
     """All tools that the model may call, as set."""
 
     tools: tuple[Tool, ...]
@@ -121,7 +128,7 @@ class Tools(msgspec.Struct, frozen=True, tag="tools"):
 Element = Text | Image | Document | Foreign | Reasoning | Call | Result | Tools
 
 
-class Piece(msgspec.Struct, frozen=True, omit_defaults=True):
+class Piece(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One element of a prompt, where it came from and why it stands there."""
 
     provenance: str

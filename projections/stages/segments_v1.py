@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 
-class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
+class Facts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a tool, or the importer that read its result, stated about the call; never inferred (K02, K15, K19, K21)."""
 
     path: str = ""
@@ -22,7 +22,7 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     tool: str = ""
 
 
-class Promoted(msgspec.Struct, frozen=True):
+class Promoted(msgspec.Struct, frozen=True, gc=False):
     """A result chosen to outlive its turn (C01): its text, why (costly, unrepeatable, gone, quoted) and its node."""
 
     text: str
@@ -30,7 +30,7 @@ class Promoted(msgspec.Struct, frozen=True):
     node: int
 
 
-class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Segment(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One ordered piece of what the agent produced in a turn.
 
     Attributes:
@@ -64,7 +64,7 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     promoted: tuple[Promoted, ...] = ()
 
 
-class Activity(msgspec.Struct, frozen=True, omit_defaults=True):
+class Activity(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One completed call as later turns see it (K07); empty fields are left out of its JSON.
 
     Attributes:
@@ -96,14 +96,14 @@ class Activity(msgspec.Struct, frozen=True, omit_defaults=True):
     node: int = 0
 
 
-class FailedCommand(msgspec.Struct, frozen=True):
+class FailedCommand(msgspec.Struct, frozen=True, gc=False):
     """A shell command that ran and exited with another code than zero (K02)."""
 
     command: str
     exit_code: int
 
 
-class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
+class Memory(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What later turns keep of one ended turn: its prose and, by version, files, failed commands and activities."""
 
     prose: str
@@ -117,7 +117,7 @@ class Memory(msgspec.Struct, frozen=True, omit_defaults=True):
         return not (self.files_changed or self.failed_bash or self.activities)
 
 
-class HistoricalCall(msgspec.Struct, frozen=True):
+class HistoricalCall(msgspec.Struct, frozen=True, gc=False):
     """A call replayed from memory, together with its result.
 
     Attributes:
@@ -137,7 +137,7 @@ class HistoricalCall(msgspec.Struct, frozen=True):
     node: int = 0
 
 
-class Step(msgspec.Struct, frozen=True):
+class Step(msgspec.Struct, frozen=True, gc=False):
     """A slice of the prose, then one parallel batch: all its calls, then all their results in the same order (K25).
 
     Both may be empty. An empty text makes no block, and a step without either makes no message (K26).
@@ -147,7 +147,7 @@ class Step(msgspec.Struct, frozen=True):
     calls: tuple[HistoricalCall, ...] = ()
 
 
-class Invalid(msgspec.Struct, frozen=True):
+class Invalid(msgspec.Struct, frozen=True, gc=False):
     """An activity that cannot be replayed (K22), and the reason in a few words."""
 
     text_offset: int

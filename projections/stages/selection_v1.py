@@ -14,7 +14,7 @@ import msgspec
 from .view_v1 import Invalidated, Node, Redacted, Result, Summary
 
 
-class Covered(msgspec.Struct, frozen=True):
+class Covered(msgspec.Struct, frozen=True, gc=False):
     """A summary in the place of the nodes it covers."""
 
     position: int
@@ -26,7 +26,7 @@ class Covered(msgspec.Struct, frozen=True):
 Slot = Node | Covered
 
 
-class Selection(msgspec.Struct, frozen=True):
+class Selection(msgspec.Struct, frozen=True, gc=False):
     """The path's slots in order, and the results left out because a summary covers their call."""
 
     slots: list[Slot]

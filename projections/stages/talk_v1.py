@@ -7,7 +7,7 @@ without one gets a stand-in that says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from . import wording_v1 as wording
 from .pieces_v1 import (
@@ -53,13 +53,46 @@ class MissingOutput(Exception):
         self.position = position
 
 
+_BY_AGENT = (Segment, Call, Result)
+
+
 def verbatim(slots: Sequence[Slot], late: Iterable[Node] = ()) -> list[Piece]:
     """Give the pieces of some slots in order; `late` are results that a summary took the call of."""
-    return _Talk(slots).pieces() + [
-        Piece(DROPPED, "tool", _result(node, node.body), (node.position,), rule="a summary covers its call")
-        for node in late
-        if isinstance(node.body, Result)
-    ]
+    return [*_Talk(slots).pieces(), *(dropped(node, "a summary covers its call") for node in late)]
+
+
+def said(node: Node) -> list[Piece]:
+    """Give the pieces of what was put to the model: an input's blocks, or retrieved items."""
+    body = node.body
+    sources = (node.position,)
+    if isinstance(body, Input):
+        return [Piece(VERBATIM, body.role, _block(block), sources) for block in body.content]
+    if isinstance(body, Retrieved):
+        return [
+            Piece(RETRIEVED, "user", Text(wording.retrieved(item.origin, item.text)), sources) for item in body.items
+        ]
+    return []
+
+
+def summary(slot: Covered) -> Piece:
+    """Give the piece that stands for what a summary covers."""
+    rule = f"stands for {slot.nodes[0].position}..{slot.nodes[-1].position}"
+    return Piece(SUMMARY, "user", Text(wording.summary(slot.text)), (slot.position,), rule=rule)
+
+
+def dropped(node: Node, rule: str, group: str = "") -> Piece:
+    """Give the piece that shows a node which is left out, and why."""
+    body = node.body
+    role, element = "assistant", _NOTHING
+    if isinstance(body, Segment):
+        element = _said_by_agent(node, body)
+    elif isinstance(body, Call):
+        element = _call(node, body)
+    elif isinstance(body, Result):
+        role, element = "tool", _result(node, body, _content(node, body))
+    else:
+        role = "user"
+    return Piece(DROPPED, role, element, (node.position,), group, rule)
 
 
 class _Talk:
@@ -67,118 +100,132 @@ class _Talk:
 
     def __init__(self, slots: Sequence[Slot]) -> None:
         self._slots = slots
+        self._out: list[Piece] = []
         self._done: set[int] = set()
         self._results: dict[int, list[Node]] = {}
         self._responses: dict[str, list[Node]] = {}
         for slot in slots:
-            if not isinstance(slot, Node):
+            if isinstance(slot, Covered):
                 continue
             body = slot.body
+            if not isinstance(body, _BY_AGENT):
+                continue
             if isinstance(body, Result) and slot.answers is not None:
                 self._results.setdefault(slot.answers, []).append(slot)
-            response = getattr(body, "response", None)
-            if response is not None:
-                self._responses.setdefault(response, []).append(slot)
+            if body.response is not None:
+                self._responses.setdefault(body.response, []).append(slot)
 
     def pieces(self) -> list[Piece]:
         """Give all pieces."""
-        out: list[Piece] = []
+        out, done = self._out, self._done
         for index, slot in enumerate(self._slots):
             if isinstance(slot, Covered):
-                text = Text(wording.summary(slot.text))
-                out.append(Piece(SUMMARY, "user", text, (slot.position,), rule=_covers(slot)))
-            elif slot.position not in self._done:
-                out.extend(self._node(index, slot))
+                out.append(summary(slot))
+                continue
+            body = slot.body
+            if isinstance(body, Segment) and body.response is None:
+                out.append(_segment(slot, body, str(slot.position)))
+            elif slot.position in done:
+                continue
+            elif isinstance(body, Segment | Call):
+                self._message(self._members(index, slot, body))
+            elif isinstance(body, Result):
+                done.add(slot.position)
+                out.append(dropped(slot, "it answers no call here"))
+            elif isinstance(body, Other):
+                if slot.missing:
+                    out.append(dropped(slot, "erased"))
+            else:
+                out.extend(said(slot))
         return out
 
-    def _node(self, index: int, node: Node) -> list[Piece]:
-        body = node.body
-        if isinstance(body, Input):
-            return [_verbatim(body.role, _block(block), node) for block in body.content]
-        if isinstance(body, Retrieved):
-            return [
-                Piece(RETRIEVED, "user", Text(wording.retrieved(item.origin, item.text)), (node.position,))
-                for item in body.items
-            ]
-        if isinstance(body, Segment | Call):
-            return self._batch(self._gather(index, node))
-        if isinstance(body, Result):
-            return [Piece(DROPPED, "tool", _result(node, body), (node.position,), rule="it answers no call here")]
-        if isinstance(body, Other) and node.missing:
-            return [Piece(DROPPED, "user", Text(""), (node.position,), rule="erased")]
-        return []
-
-    def _gather(self, index: int, node: Node) -> list[Node]:
+    def _members(self, index: int, node: Node, body: Segment | Call) -> Sequence[Node]:
         """Give the nodes of the model message that begins here."""
-        response = getattr(node.body, "response", None)
-        if response is not None:
-            return self._responses[response]
+        if body.response is not None:
+            return self._responses[body.response]
         batch = [node]
-        if isinstance(node.body, Call):
-            for slot in self._slots[index + 1 :]:
-                if not isinstance(slot, Node) or not isinstance(slot.body, Call) or slot.body.response is not None:
-                    break
-                batch.append(slot)
+        slots, after = self._slots, index + 1
+        while after < len(slots):
+            slot = slots[after]
+            if isinstance(slot, Covered) or not isinstance(slot.body, Call) or slot.body.response is not None:
+                break
+            batch.append(slot)
+            after += 1
         return batch
 
-    def _batch(self, nodes: Sequence[Node]) -> list[Piece]:
+    def _message(self, nodes: Sequence[Node]) -> None:
+        """Emit one message of the model, then the results of its calls."""
+        out, done = self._out, self._done
         group = str(nodes[0].position)
-        said: list[Piece] = []
-        calls: list[Node] = []
+        calls: dict[int, str] = {}
         for node in nodes:
-            if node.position in self._done:
+            position = node.position
+            if position in done:
                 continue
-            self._done.add(node.position)
+            done.add(position)
             body = node.body
             if isinstance(body, Call):
-                said.append(_verbatim("assistant", _call(node, body), node, group))
-                calls.append(node)
+                out.append(Piece(VERBATIM, "assistant", _call(node, body), (position,), group))
+                calls[position] = body.name
             elif isinstance(body, Segment):
-                said.append(_segment(node, body, group))
+                out.append(_segment(node, body, group))
             elif isinstance(body, Result):
-                element = _result(node, body, server=True)
-                said.append(Piece(VERBATIM, "assistant", element, (node.position,), group))
-        inline = {
-            piece.element.node for piece in said if isinstance(piece.element, ResultElement) and piece.element.server
-        }
-        return said + self._answers([call for call in calls if call.position not in inline], group)
+                calls.pop(node.answers or 0, None)
+                element = _result(node, body, _sent(node, body), server=True)
+                out.append(Piece(VERBATIM, "assistant", element, (position,), group))
+        if calls:
+            self._answers(calls, group, nodes)
 
-    def _answers(self, calls: Sequence[Node], group: str) -> list[Piece]:
-        answered: list[tuple[int, Piece]] = []
-        open_calls: list[Piece] = []
+    def _answers(self, calls: Mapping[int, str], group: str, nodes: Sequence[Node]) -> None:
+        """Emit the results of some calls in the order they were recorded, then stand-ins for those without one."""
+        done = self._done
+        found: list[Node] = []
+        answered = set()
         for call in calls:
-            assert isinstance(call.body, Call)
-            results = [node for node in self._results.get(call.position, ()) if node.position not in self._done]
-            for node in results[:1]:
-                self._done.add(node.position)
-                assert isinstance(node.body, Result)
-                element = _result(node, node.body, name=call.body.name)
-                answered.append((node.position, Piece(VERBATIM, "tool", element, (node.position,), group)))
-            if not results:
-                open_calls.append(_unanswered(call, call.body, group))
-        return [piece for _, piece in sorted(answered, key=_first)] + open_calls
+            for node in self._results.get(call, ()):
+                if node.position not in done:
+                    done.add(node.position)
+                    found.append(node)
+                    answered.add(call)
+                    break
+        if len(found) > 1:
+            found.sort(key=_position)
+        for node in found:
+            body = node.body
+            assert isinstance(body, Result)
+            element = _result(node, body, _sent(node, body), name=calls[node.answers or 0])
+            self._out.append(Piece(VERBATIM, "tool", element, (node.position,), group))
+        if len(found) < len(calls):
+            self._out.extend(
+                _unanswered(node, node.body, group)
+                for node in nodes
+                if isinstance(node.body, Call) and node.position in calls and node.position not in answered
+            )
 
 
-def _first(pair: tuple[int, Piece]) -> int:
-    return pair[0]
+_NOTHING: Element = Text("")
 
 
-def _covers(slot: Covered) -> str:
-    return f"stands for {slot.nodes[0].position}..{slot.nodes[-1].position}"
-
-
-def _verbatim(role: str, element: Element, node: Node, group: str = "") -> Piece:
-    return Piece(VERBATIM, role, element, (node.position,), group)
+def _position(node: Node) -> int:
+    return node.position
 
 
 def _segment(node: Node, body: Segment, group: str) -> Piece:
+    kind = body.kind
+    if kind == "text":
+        # Gemini seals a response in a part without words.
+        if body.text or body.signature or body.opaque:
+            return Piece(VERBATIM, "assistant", _text(node, body), (node.position,), group)
+        return dropped(node, "empty text", group)
+    if kind == "reasoning" or (kind == "opaque" and body.opaque is not None):
+        return Piece(VERBATIM, "assistant", _said_by_agent(node, body), (node.position,), group)
+    return dropped(node, f"a {kind} is for people", group)
+
+
+def _said_by_agent(node: Node, body: Segment) -> Element:
     source = node.source
-    if body.kind == "text" and body.text:
-        return _verbatim("assistant", Text(body.text), node, group)
-    if body.kind == "text":
-        return Piece(DROPPED, "assistant", Text(""), (node.position,), group, rule="empty text")
     if body.kind == "reasoning":
-        reasoning = Reasoning(
+        return Reasoning(
             body.text,
             body.signature,
             body.opaque,
@@ -187,41 +234,67 @@ def _segment(node: Node, body: Segment, group: str) -> Piece:
             body.item,
             body.needs,
         )
-        return _verbatim("assistant", reasoning, node, group)
     if body.kind == "opaque" and body.opaque is not None:
-        foreign = Foreign(body.opaque, source.provider, source.model, body.item, body.needs)
-        return _verbatim("assistant", foreign, node, group)
-    return Piece(DROPPED, "assistant", Text(body.text), (node.position,), group, rule=f"a {body.kind} is for people")
+        return Foreign(body.opaque, source.provider, source.model, body.item, body.needs)
+    return _text(node, body)
 
 
-def _call(node: Node, body: Call) -> CallElement:
-    return CallElement(
-        id=body.call,
-        node=node.position,
-        name=body.name,
-        input=body.input,
-        server=body.server,
-        kind=body.kind,
-        signature=body.signature,
-        opaque=body.opaque,
-        provider=node.source.provider,
-        model=node.source.model,
-        item=body.item,
-        needs=body.needs,
+def _text(node: Node, body: Segment) -> Text:
+    if body.opaque is None and body.signature is None and body.item is None and body.needs is None:
+        return Text(body.text)
+    source = node.source
+    return Text(
+        body.text,
+        body.signature,
+        body.opaque,
+        source.provider,
+        source.model,
+        body.item,
+        body.needs,
     )
 
 
-def _result(node: Node, body: Result, *, server: bool = False, name: str = "") -> ResultElement:
+def _call(node: Node, body: Call) -> CallElement:
+    source = node.source
+    return CallElement(
+        body.call,
+        node.position,
+        body.name,
+        body.input,
+        body.server,
+        body.kind,
+        body.signature,
+        body.opaque,
+        source.provider,
+        source.model,
+        body.item,
+        body.needs,
+    )
+
+
+Content = tuple[Text | Image | Document | Foreign, ...]
+
+
+def _result(node: Node, body: Result, content: Content, *, server: bool = False, name: str = "") -> ResultElement:
+    return ResultElement(body.call, node.answers or 0, body.status, content, server, name)
+
+
+def _sent(node: Node, body: Result) -> Content:
+    """Give a result's content for a prompt that carries it."""
     if node.missing:
         raise MissingOutput(node.position)
-    content: tuple[Text | Image | Document | Foreign, ...] = ()
-    if node.output is not None and body.form == "blocks":
-        content = tuple(_block(block) for block in blocks(node.output))
-    elif node.output is not None and body.form == "json":
-        content = (Foreign(node.output.decode(), node.source.provider, node.source.model),)
-    elif node.output is not None:
-        content = (Text(node.output.decode()),)
-    return ResultElement(body.call, node.answers or 0, body.status, content, server, name)
+    return _content(node, body)
+
+
+def _content(node: Node, body: Result) -> Content:
+    output = node.output
+    if output is None:
+        return ()
+    if body.form == "blocks":
+        return tuple(_block(block) for block in blocks(output))
+    if body.form == "json":
+        return (Foreign(output.decode(), node.source.provider, node.source.model),)
+    return (Text(output.decode()),)
 
 
 def _unanswered(node: Node, body: Call, group: str) -> Piece:

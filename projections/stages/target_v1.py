@@ -11,6 +11,17 @@ from typing import Any
 import msgspec
 
 
+class ImageFacts(msgspec.Struct, frozen=True):
+    """Which images the model takes; None for a limit that is not known."""
+
+    media_types: tuple[str, ...] = ("image/jpeg", "image/png", "image/gif", "image/webp")
+    count_max: int | None = None
+    base64_bytes_max: int | None = None
+    side_px_max: int | None = None
+    crowd_count: int | None = None
+    crowd_side_px_max: int | None = None
+
+
 class Target(msgspec.Struct, frozen=True):
     """The facts of a profile that encoders go by; see `convlog.projections.profiles` for their meaning."""
 
@@ -27,14 +38,13 @@ class Target(msgspec.Struct, frozen=True):
     thought_signatures: bool = False
     call_id: str = "default"
     cache: CacheFacts | None = None
-    images: ImageFacts | None = None
+    sampling_refused: bool = False
+    forced_choice_refused_with_thinking: bool = False
+    tool_name: str = "^[a-zA-Z0-9_-]{1,64}$"
+    tools_max: int | None = None
+    tool_description_chars_max: int | None = None
+    images: ImageFacts | None = msgspec.field(default_factory=ImageFacts)
     """None where the model takes text only."""
-
-
-class ImageFacts(msgspec.Struct, frozen=True):
-    """Which images the model takes."""
-
-    media_types: tuple[str, ...] = ()
 
 
 class CacheFacts(msgspec.Struct, frozen=True):

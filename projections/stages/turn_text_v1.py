@@ -88,6 +88,9 @@ def _finite(digits: str) -> float:
     return number
 
 
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_int=_whole, parse_float=_finite)
+
+
 def parsed(raw: str) -> object:
     """Read JSON text; None when it is none.
 
@@ -95,7 +98,7 @@ def parsed(raw: str) -> object:
     deep input before it is recorded.
     """
     try:
-        value = json.loads(raw, parse_constant=_no_constant, parse_int=_whole, parse_float=_finite)
+        value = _DECODER.decode(raw)
         return _well_formed(value) if "\\u" in raw else value
     except (ValueError, RecursionError):
         return None

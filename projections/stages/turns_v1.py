@@ -6,7 +6,8 @@ input on the path (then: interrupted).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -18,7 +19,7 @@ INTERRUPTED = "interrupted"
 DONE = "done"
 
 
-class Turn(msgspec.Struct, frozen=True):
+class Turn(msgspec.Struct, frozen=True, gc=False):
     """Some slots of a path that belong together."""
 
     slots: tuple[Slot, ...]
@@ -35,47 +36,62 @@ class Turn(msgspec.Struct, frozen=True):
 
 def starts_turn(slot: Slot) -> bool:
     """Whether a turn begins here."""
-    return isinstance(slot, Node) and isinstance(slot.body, Input) and slot.body.role == "user" and not slot.body.steer
+    if isinstance(slot, Covered):
+        return False
+    body = slot.body
+    return isinstance(body, Input) and body.role == "user" and not body.steer
 
 
 def turns(slots: Sequence[Slot], notes: Iterable[Node]) -> list[Turn]:
     """Divide a path's slots into turns; what a summary covers is a turn of its own, settled."""
-    ends: dict[int, TurnEnd] = {}
-    cleared = 0
-    here = {slot.position for slot in slots if isinstance(slot, Node)}
+    ends: dict[int, str] = {}
+    cleared: list[int] = []
     for note in notes:
         if isinstance(note.body, TurnEnd):
-            ends[note.body.node] = note.body
-        elif isinstance(note.body, PendingCleared) and note.body.node in here:
-            cleared = max(cleared, note.body.node)
-    divided = _divide(slots)
-    states = [_state(part, ends, is_last=index == len(divided) - 1) for index, part in enumerate(divided)]
+            ends[note.body.node] = note.body.state
+        elif isinstance(note.body, PendingCleared):
+            cleared.append(note.body.node)
+    bounds = _bounds(slots)
+    states = [_state(slots[first:stop], ends, is_last=stop == len(slots)) for first, stop in pairwise(bounds)]
     last_done = max((index for index, state in enumerate(states) if state == DONE), default=-1)
+    settled = _last_cleared(slots, cleared)
     return [
         Turn(
-            slots=tuple(part),
-            state=states[index],
-            native=states[index] not in {DONE, ""} and index > last_done and part[-1].position > cleared,
+            slots=tuple(slots[first:stop]),
+            state=state,
+            native=state not in {DONE, ""} and index > last_done and slots[stop - 1].position > settled,
         )
-        for index, part in enumerate(divided)
+        for index, ((first, stop), state) in enumerate(zip(pairwise(bounds), states, strict=True))
     ]
 
 
-def _divide(slots: Sequence[Slot]) -> list[list[Slot]]:
-    divided: list[list[Slot]] = []
-    for slot in slots:
-        if not divided or starts_turn(slot) or isinstance(slot, Covered) or isinstance(divided[-1][0], Covered):
-            divided.append([])
-        divided[-1].append(slot)
-    return divided
+def _bounds(slots: Sequence[Slot]) -> list[int]:
+    """Give the indexes at which a turn, or a summary, begins, and the end."""
+    bounds = []
+    after_summary = True
+    for index, slot in enumerate(slots):
+        if isinstance(slot, Covered):
+            bounds.append(index)
+            after_summary = True
+        elif after_summary or starts_turn(slot):
+            bounds.append(index)
+            after_summary = False
+    return [*bounds, len(slots)]
 
 
-def _state(part: Sequence[Slot], ends: dict[int, TurnEnd], *, is_last: bool) -> str:
+def _last_cleared(slots: Sequence[Slot], cleared: Sequence[int]) -> int:
+    if not cleared:
+        return 0
+    here = {slot.position for slot in slots if isinstance(slot, Node)}
+    return max((node for node in cleared if node in here), default=0)
+
+
+def _state(part: Sequence[Slot], ends: Mapping[int, str], *, is_last: bool) -> str:
     if isinstance(part[0], Covered):
         return ""
-    ended = [ends[slot.position] for slot in part if slot.position in ends]
-    if ended:
-        return ended[-1].state
+    for slot in reversed(part):
+        if slot.position in ends:
+            return ends[slot.position]
     # What follows a summary that covers a turn's beginning is still that turn's work.
     if not starts_turn(part[0]) and not any(_is_work(slot) for slot in part):
         return ""

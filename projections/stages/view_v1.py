@@ -6,12 +6,13 @@ comes at the current schema version of its type (upcasters add and never reinter
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 
-class Stored(msgspec.Struct, frozen=True):
+class Stored(msgspec.Struct, frozen=True, gc=False):
     """One event as handed to a projection."""
 
     position: int
@@ -27,7 +28,7 @@ class Stored(msgspec.Struct, frozen=True):
     """An output that was never kept, or erased: a prompt that needs it cannot be derived."""
 
 
-class Source(msgspec.Struct, frozen=True):
+class Source(msgspec.Struct, frozen=True, gc=False):
     """Who stated it."""
 
     kind: str = ""
@@ -36,13 +37,13 @@ class Source(msgspec.Struct, frozen=True):
     model: str | None = None
 
 
-class TextBlock(msgspec.Struct, frozen=True, tag="text"):
+class TextBlock(msgspec.Struct, frozen=True, gc=False, tag="text"):
     """A run of text."""
 
     text: str
 
 
-class ImageBlock(msgspec.Struct, frozen=True, tag="image"):
+class ImageBlock(msgspec.Struct, frozen=True, gc=False, tag="image"):
     """A picture, by attachment or place."""
 
     media_type: str | None = None
@@ -51,7 +52,7 @@ class ImageBlock(msgspec.Struct, frozen=True, tag="image"):
     name: str | None = None
 
 
-class DocumentBlock(msgspec.Struct, frozen=True, tag="document"):
+class DocumentBlock(msgspec.Struct, frozen=True, gc=False, tag="document"):
     """A document, by attachment or place."""
 
     media_type: str | None = None
@@ -61,7 +62,7 @@ class DocumentBlock(msgspec.Struct, frozen=True, tag="document"):
     title: str | None = None
 
 
-class ForeignBlock(msgspec.Struct, frozen=True, tag="foreign"):
+class ForeignBlock(msgspec.Struct, frozen=True, gc=False, tag="foreign"):
     """A block without a neutral form, as JSON text."""
 
     json: str
@@ -71,14 +72,14 @@ class ForeignBlock(msgspec.Struct, frozen=True, tag="foreign"):
 Block = TextBlock | ImageBlock | DocumentBlock | ForeignBlock
 
 
-class Root(msgspec.Struct, frozen=True):
+class Root(msgspec.Struct, frozen=True, gc=False):
     """`thread.created`."""
 
     cwd: str | None = None
     agent: str | None = None
 
 
-class Part(msgspec.Struct, frozen=True):
+class Part(msgspec.Struct, frozen=True, gc=False):
     """A part of the instructions."""
 
     name: str
@@ -87,13 +88,13 @@ class Part(msgspec.Struct, frozen=True):
     since: int | None = None
 
 
-class Instructions(msgspec.Struct, frozen=True):
+class Instructions(msgspec.Struct, frozen=True, gc=False):
     """`instructions.set`."""
 
     parts: tuple[Part, ...]
 
 
-class Tool(msgspec.Struct, frozen=True):
+class Tool(msgspec.Struct, frozen=True, gc=False):
     """A tool's declaration."""
 
     name: str
@@ -103,20 +104,20 @@ class Tool(msgspec.Struct, frozen=True):
     since: int | None = None
 
 
-class Tools(msgspec.Struct, frozen=True):
+class Tools(msgspec.Struct, frozen=True, gc=False):
     """`tools.set`."""
 
     tools: tuple[Tool, ...]
 
 
-class Context(msgspec.Struct, frozen=True):
+class Context(msgspec.Struct, frozen=True, gc=False):
     """`context.set`."""
 
     name: str
     text: str | None
 
 
-class Input(msgspec.Struct, frozen=True):
+class Input(msgspec.Struct, frozen=True, gc=False):
     """`input.added`."""
 
     content: tuple[Block, ...]
@@ -126,20 +127,20 @@ class Input(msgspec.Struct, frozen=True):
     needs: str | None = None
 
 
-class RetrievedItem(msgspec.Struct, frozen=True):
+class RetrievedItem(msgspec.Struct, frozen=True, gc=False):
     """One retrieved item."""
 
     text: str
     origin: str
 
 
-class Retrieved(msgspec.Struct, frozen=True):
+class Retrieved(msgspec.Struct, frozen=True, gc=False):
     """`context.retrieved`."""
 
     items: tuple[RetrievedItem, ...]
 
 
-class Segment(msgspec.Struct, frozen=True):
+class Segment(msgspec.Struct, frozen=True, gc=False):
     """`segment.added`."""
 
     kind: str = "text"
@@ -153,7 +154,7 @@ class Segment(msgspec.Struct, frozen=True):
     stop: str | None = None
 
 
-class Call(msgspec.Struct, frozen=True):
+class Call(msgspec.Struct, frozen=True, gc=False):
     """`tool.called`."""
 
     call: str
@@ -169,7 +170,7 @@ class Call(msgspec.Struct, frozen=True):
     opaque: str | None = None
 
 
-class Facts(msgspec.Struct, frozen=True):
+class Facts(msgspec.Struct, frozen=True, gc=False):
     """What a tool stated of its work."""
 
     path: str | None = None
@@ -181,7 +182,7 @@ class Facts(msgspec.Struct, frozen=True):
     tool: str | None = None
 
 
-class Result(msgspec.Struct, frozen=True):
+class Result(msgspec.Struct, frozen=True, gc=False):
     """`tool.returned`."""
 
     call: str
@@ -192,14 +193,14 @@ class Result(msgspec.Struct, frozen=True):
     part: int | None = None
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Asked(msgspec.Struct, frozen=True, gc=False):
     """`approval.asked`."""
 
     call: str | None = None
     text: str = ""
 
 
-class Answered(msgspec.Struct, frozen=True):
+class Answered(msgspec.Struct, frozen=True, gc=False):
     """`approval.answered`."""
 
     decision: str
@@ -208,7 +209,7 @@ class Answered(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-class TodoItem(msgspec.Struct, frozen=True):
+class TodoItem(msgspec.Struct, frozen=True, gc=False):
     """One entry of the task list."""
 
     content: str
@@ -216,26 +217,26 @@ class TodoItem(msgspec.Struct, frozen=True):
     note: str | None = None
 
 
-class Todos(msgspec.Struct, frozen=True):
+class Todos(msgspec.Struct, frozen=True, gc=False):
     """`todo.written`."""
 
     todos: tuple[TodoItem, ...]
 
 
-class TurnEnd(msgspec.Struct, frozen=True):
+class TurnEnd(msgspec.Struct, frozen=True, gc=False):
     """`turn.ended`."""
 
     node: int
     state: str = "done"
 
 
-class PendingCleared(msgspec.Struct, frozen=True):
+class PendingCleared(msgspec.Struct, frozen=True, gc=False):
     """`pending.cleared`."""
 
     node: int
 
 
-class Summary(msgspec.Struct, frozen=True):
+class Summary(msgspec.Struct, frozen=True, gc=False):
     """`summary.added`."""
 
     first: int
@@ -243,13 +244,13 @@ class Summary(msgspec.Struct, frozen=True):
     text: str
 
 
-class Invalidated(msgspec.Struct, frozen=True):
+class Invalidated(msgspec.Struct, frozen=True, gc=False):
     """`summary.invalidated`."""
 
     summary: int
 
 
-class Promoted(msgspec.Struct, frozen=True):
+class Promoted(msgspec.Struct, frozen=True, gc=False):
     """`result.promoted`."""
 
     call: int
@@ -257,19 +258,26 @@ class Promoted(msgspec.Struct, frozen=True):
     reason: str
 
 
-class RedactedTarget(msgspec.Struct, frozen=True):
+class RedactedTarget(msgspec.Struct, frozen=True, gc=False):
     """An erased event."""
 
     position: int
 
 
-class Redacted(msgspec.Struct, frozen=True):
+class Redacted(msgspec.Struct, frozen=True, gc=False):
     """`redacted`."""
 
     targets: tuple[RedactedTarget, ...]
 
 
-class Other(msgspec.Struct, frozen=True):
+class Noted(msgspec.Struct, frozen=True, gc=False):
+    """`memory.noted`: what the project's memory was told."""
+
+    kind: str = "fact"
+    text: str = ""
+
+
+class Other(msgspec.Struct, frozen=True, gc=False):
     """An event that derivation has no use for."""
 
 
@@ -292,11 +300,12 @@ Body = (
     | Invalidated
     | Promoted
     | Redacted
+    | Noted
     | Other
 )
 
 
-class Node(msgspec.Struct, frozen=True):
+class Node(msgspec.Struct, frozen=True, gc=False):
     """One event, read."""
 
     position: int
@@ -329,6 +338,7 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
         "summary.invalidated": Invalidated,
         "result.promoted": Promoted,
         "redacted": Redacted,
+        "memory.noted": Noted,
     }.items()
 }
 _BLOCKS = msgspec.json.Decoder(tuple[Block, ...])
@@ -337,24 +347,31 @@ _SOURCE = msgspec.json.Decoder(Source)
 OTHER = Other()
 
 
-def read(stored: Stored, sources: dict[bytes, Source]) -> Node:
-    """Read one event; `sources` remembers what was read already (many events, few sources)."""
-    source = sources.get(stored.source)
-    if source is None:
-        source = sources[stored.source] = _SOURCE.decode(stored.source)
-    decoder = _DECODERS.get(stored.type)
-    if decoder is None or stored.body is None:
-        return Node(stored.position, OTHER, source, missing=decoder is not None)
-    answers = None
-    if stored.refs is not None:
-        answers = next((position for word, position in _REFS.decode(stored.refs) if word == "answers"), None)
-    return Node(stored.position, decoder.decode(stored.body), source, answers, stored.output, stored.missing)
-
-
-def read_all(events: tuple[Stored, ...]) -> list[Node]:
-    """Read many events."""
+def read_all(events: Iterable[Stored]) -> list[Node]:
+    """Read events."""
     sources: dict[bytes, Source] = {}
-    return [read(stored, sources) for stored in events]
+    decode = {name: decoder.decode for name, decoder in _DECODERS.items()}
+    nodes = []
+    for stored in events:
+        source = sources.get(stored.source)
+        if source is None:
+            source = sources[stored.source] = _SOURCE.decode(stored.source)
+        decoder = decode.get(stored.type)
+        if decoder is None or stored.body is None:
+            nodes.append(Node(stored.position, OTHER, source, missing=decoder is not None))
+        elif stored.refs is None:
+            nodes.append(Node(stored.position, decoder(stored.body), source, None, stored.output, stored.missing))
+        else:
+            answers = _answers(stored.refs)
+            nodes.append(Node(stored.position, decoder(stored.body), source, answers, stored.output, stored.missing))
+    return nodes
+
+
+def _answers(refs: bytes) -> int | None:
+    for word, position in _REFS.decode(refs):
+        if word == "answers":
+            return position
+    return None
 
 
 def blocks(output: bytes) -> tuple[Block, ...]:

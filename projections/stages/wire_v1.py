@@ -24,7 +24,7 @@ def fits_common(id_: str) -> bool:
 
 def make_common(stored: str) -> str:
     """X2: `call_` and 24 hex digits of the stored id's blake3; replacing characters could make two ids collide."""
-    return "call_" + blake3(stored.encode()).hexdigest()[:24]
+    return "call_" + blake3(stored.encode(errors="surrogatepass")).hexdigest()[:24]
 
 
 def wire_ids(pieces: Sequence[Piece], fits: Fits = fits_common, make: Make = make_common) -> dict[int, str]:
@@ -47,8 +47,11 @@ def wire_ids(pieces: Sequence[Piece], fits: Fits = fits_common, make: Make = mak
 def json_object(text: str) -> tuple[bytes, str]:
     """Give a JSON object's bytes as spelled, and what had to be mended: "" or a reason.
 
-    Text that is no JSON, or no object, becomes an object that holds it (a stream that was cut, a model that erred).
+    Text that is no JSON, or no object, becomes an object that holds it (a stream that was cut, a model that erred). No
+    text at all is how some models spell no arguments.
     """
+    if is_blank(text):
+        return b"{}", ""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -72,7 +75,11 @@ def _mended(text: str) -> tuple[bytes, str]:
 
 def well_formed(text: str) -> str:
     """Replace half surrogates by U+FFFD (X6)."""
-    if text.isascii():
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        pass
+    else:
         return text
     return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text)
 
@@ -86,3 +93,32 @@ _SPACES = (
 def is_blank(text: str) -> bool:
     """X4: empty or only white space (listed here, since Python's own list moves with Unicode)."""
     return not text.strip(_SPACES)
+
+
+def read_object(text: str) -> dict[str, Any] | None:
+    """Read an opaque part; None for what no provider can have meant: no JSON, or no object."""
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def same_model(made: str | None, target: str) -> bool:
+    """Say whether a recorded model is the target's: the same name, or the same with a date behind it.
+
+    Providers answer a request for `name` with `name-20260115` or `name-2026-01-15`.
+    """
+    if made is None or made == target:
+        return made == target
+    long, short = (made, target) if len(made) > len(target) else (target, made)
+    date = long[len(short) + 1 :].replace("-", "")
+    return long.startswith(short + "-") and len(date) == _DATE_DIGITS and date.isascii() and date.isdigit()
+
+
+_DATE_DIGITS = 8
+
+
+def ends_in_space(text: str) -> bool:
+    """Say whether a text ends in white space."""
+    return text[-1:] != "" and text[-1] in _SPACES

@@ -1,0 +1,190 @@
+"""`convlog import`: recorded sessions of agents become threads."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .shell import Shell
+from .text import counted, visible_line
+
+if TYPE_CHECKING:
+    from convlog.eventstore.importers import Found, ImportReport
+    from convlog.eventstore.importers.files import FolderProgress
+    from convlog.eventstore.store import Store
+
+STDIN = "-"
+
+WARNINGS_SHOWN = 10
+"""Warnings of one file that are shown unless more are asked for."""
+
+BAR_BYTES_MIN = 1024 * 1024
+"""Files under this are read before a progress bar could be seen."""
+
+
+@click.command()
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...", type=click.Path(exists=True, allow_dash=True)
+)
+@click.option("--from", "form", metavar="FORMAT", help="The form of the files (default: detected).")
+@click.option("--dry-run", is_flag=True, help="Read and report, write nothing.")
+@click.option("--strict", is_flag=True, help="Take a file in only where no record of it would be lost.")
+@click.option("--again", is_flag=True, help="Take in threads, too, that were deleted here.")
+@click.option("--thread", "title", metavar="NAME", help="A name for the one file's thread.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    *,
+    paths: tuple[str, ...],
+    form: str | None,
+    dry_run: bool,
+    strict: bool,
+    again: bool,
+    title: str | None,
+) -> None:
+    """Take in recorded sessions.
+
+    Files, all files below a folder, or - for stdin. What the store has already is not stored again; files are only
+    read. A damaged record costs that record and is reported with its line. Exit code 1 where a file could not be
+    taken in.
+    """
+    shell: Shell = ctx.obj
+    if title is not None and (len(paths) != 1 or Path(paths[0]).is_dir()):
+        raise click.UsageError("--thread names the thread of one file")
+    options = {"format": form, "dry_run": dry_run, "strict": strict, "again": again}
+    failed = unknown = 0
+    with _store(shell, dry_run=dry_run) as store, _bar(shell) as progress:
+        for path in paths:
+            for found in _import(store, path, progress, options):
+                if found.report is None and found.format is None and Path(path).is_dir():
+                    unknown += 1
+                    _say_unknown(shell, found)
+                    continue
+                failed += found.report is None or found.report.refused
+                _say(shell, found)
+                if title is not None and found.report is not None and not dry_run:
+                    _name(store, found.report, title)
+    if unknown and not shell.verbose:
+        shell.say(f"{counted(unknown, 'file')} of no known form left alone; -v names them")
+    if failed:
+        ctx.exit(1)
+
+
+def _store(shell: Shell, *, dry_run: bool) -> Store:
+    """Open the store to write; a dry run reads it, or does with none."""
+    from convlog.eventstore.store import open_store
+
+    if dry_run:
+        return shell.open() if shell.place.path.exists() else open_store(":memory:")
+    return shell.open(write=True, create=True)
+
+
+def _import(store: Store, path: str, progress: FolderProgress | None, options: dict[str, Any]) -> list[Found]:
+    from convlog.eventstore.errors import ImportFailed, ThreadDeleted
+    from convlog.eventstore.importers import Found, import_file, import_path
+
+    try:
+        if path == STDIN:
+            report = import_file(store, sys.stdin.buffer.read(), **options)
+            return [Found(path=STDIN, format=report.format, report=report)]
+        return import_path(store, path, progress=progress, **options)
+    except (ImportFailed, ThreadDeleted) as error:
+        return [Found(path=path, error=error)]
+
+
+def _name(store: Store, report: ImportReport, title: str) -> None:
+    """Give the file's first thread a name, once."""
+    if report.thread_ids:
+        thread = store.thread(report.thread_ids[0])
+        if thread.title != title:
+            thread.set_title(title)
+
+
+# --- words ---
+
+
+def _say_unknown(shell: Shell, found: Found) -> None:
+    if shell.as_json:
+        _emit(shell, found)
+    elif shell.verbose:
+        shell.say(f"{visible_line(found.path)}: {found.error.message if found.error else 'of no known form'}")
+
+
+def _say(shell: Shell, found: Found) -> None:
+    if shell.as_json:
+        _emit(shell, found)
+        return
+    report = found.report
+    if report is None:
+        shell.warn(f"error: {visible_line(found.error.message if found.error else found.path)}")
+        if found.error is not None and found.error.hint:
+            shell.warn(f"hint: {visible_line(found.error.hint)}")
+        return
+    path = visible_line(found.path)
+    if report.refused:
+        shell.warn(f"error: {path}: {counted(report.lost, 'record')} would be lost; nothing was written")
+    else:
+        shell.write(f"{path}  {_summary(report)}")
+    shown = report.warnings if shell.verbose else report.warnings[:WARNINGS_SHOWN]
+    for warning in shown:
+        shell.say(f"{path}:{warning.line}: {warning.code} {visible_line(warning.detail)}".rstrip())
+    more = sum(report.warning_counts.values()) - len(shown)
+    if more:
+        shell.say(f"{path}: {counted(more, 'more warning')}" + ("" if shell.verbose else "; -v shows them"))
+
+
+def _summary(report: ImportReport) -> str:
+    messages = counted(report.messages, "message")
+    new = "would add" if report.dry_run else "added"
+    threads = " ".join(thread[:8] for thread in report.thread_ids[:3]) + (" ..." if report.threads > 3 else "")
+    lost = f", {counted(report.lost, 'record')} lost" if report.lost else ""
+    return (
+        f"{report.format}: {messages}, {counted(report.tool_calls, 'tool call')}{lost};"
+        f" {new} {counted(report.appended, 'event')} in {threads or 'no thread'}"
+    )
+
+
+def _emit(shell: Shell, found: Found) -> None:
+    error = found.error
+    shell.emit(
+        "import/1",
+        path=visible_line(found.path),
+        format=found.format,
+        report=found.report,
+        error=None if error is None else {"code": error.code, "message": error.message, "hint": error.hint},
+    )
+
+
+# --- the progress bar ---
+
+
+@contextmanager
+def _bar(shell: Shell) -> Iterator[FolderProgress | None]:
+    """Give what draws a bar on a terminal for long files; None where nobody watches."""
+    if shell.quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    name = TextColumn("{task.description}", markup=False)
+    with Progress(
+        name, BarColumn(), DownloadColumn(), TimeRemainingColumn(), console=Console(stderr=True), transient=True
+    ) as bar:
+        tasks: dict[Path, Any] = {}
+
+        def tell(path: Path, read: int, whole: int) -> None:
+            if whole < BAR_BYTES_MIN:
+                return
+            if path not in tasks:
+                for task in tasks.values():
+                    bar.update(task, visible=False)
+                tasks[path] = bar.add_task(visible_line(path.name), total=whole)
+            bar.update(tasks[path], completed=read)
+
+        yield tell

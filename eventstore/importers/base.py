@@ -1,0 +1,188 @@
+"""What an importer is: it knows a foreign form, reads its records one by one, and says of each what it means.
+
+An importer decides nothing about the store: ids of the source stand for positions, and the writer finds parents, pairs
+results with calls, keeps a response in one line and skips what is known. So a new form is one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import BinaryIO, Literal, Protocol
+
+import msgspec
+
+from ..events import Body, Halves, ParentCall, Source, TurnState, Usage
+from ..thread import Thread
+from .known import Identity
+from .lines import Progress, Record
+from .report import ImportReport
+
+IMPORTED = Source("import")
+
+
+Resolve = Callable[[str], int]
+"""Gives the position of the node, or the summary, that came of a record of the source."""
+
+
+class Place(Enum):
+    """A parent that is not named by its id."""
+
+    ROOT = "root"
+    BEFORE = "before"
+    """The record before, in the same thread of the source."""
+
+
+class ThreadInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A thread of the source, as it is to be made when the store has it not."""
+
+    id: str
+    """The source's own id: the thread's creation key, and its source id."""
+    agent: str | None = None
+    title: str | None = None
+    cwd: str | None = None
+    labels: dict[str, str] = {}
+    origin: Literal["import", "subagent"] = "import"
+    parent: ParentCall | None = None
+    continues: tuple[str, str] | None = None
+    """(thread, record) of the source that this thread goes on from: it is made as a fork there."""
+    occurred_at: int | None = None
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """One event that a record makes. The writer fills in a response's part numbers."""
+
+    body: Body | Callable[[Resolve], Body]
+    source: Source = IMPORTED
+    output: bytes | None = None
+    refs: tuple[tuple[str, str], ...] = ()
+    """(word, id of a record)."""
+    stands: bool = True
+    """For notes: whether the record is a link of the source's chain, so that others may hang below it."""
+
+
+class Response(msgspec.Struct, frozen=True, kw_only=True):
+    """What a record states of the response that it belongs to; what is stated last counts."""
+
+    id: str
+    provider: str | None = None
+    model: str | None = None
+    usage: Usage | None = None
+    stop: str | None = None
+    error: str | None = None
+    whole: bool = False
+    """The record holds all of it: nothing can follow."""
+    call: bool = True
+    """Whether it is a call of its own; False for a copy of one that another thread has."""
+
+
+class Compaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A record's text is a summary over its parent's path, back to the summary before.
+
+    Where nothing lies above, the record's items are taken instead; where the range is not closed, the record is kept.
+    """
+
+    text: str
+    halves: Halves = ()
+    keeps: str | None = None
+    """Id of the first record at the end of the path that the summary leaves out."""
+    first: str | None = None
+    last: str | None = None
+    """The range's ends, where the source names them; it is then taken as it is."""
+    maker: str = "host"
+    extra: str | None = None
+
+
+class Title(msgspec.Struct, frozen=True, kw_only=True):
+    """A title for the thread."""
+
+    text: str
+    by: str
+    """The kind of record that gives it."""
+    yields_to: frozenset[str] = frozenset()
+    """Kinds of record whose title stays."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What one record of a source means."""
+
+    thread: ThreadInfo
+    record: Record
+    identity: Identity
+    parent: str | Place = Place.BEFORE
+    """Id of the record it follows."""
+    beside: bool = False
+    """It stands beside `parent`, not below it."""
+    exact: bool = False
+    """Parents are meant as given, and results pair as on any append: nothing is put into one line."""
+    items: tuple[Item, ...] = ()
+    occurred_at: int | None = None
+    response: Response | None = None
+    ends: TurnState | None = None
+    """A turn ends with this record."""
+    error: str | None = None
+    title: Title | None = None
+    compaction: Compaction | None = None
+    selects: str | None = None
+    """Id of the record that becomes the active one."""
+
+
+class Desk(Protocol):
+    """What a mapping may ask of the run that it works for."""
+
+    report: ImportReport
+
+    def attach(self, data: bytes) -> str:
+        """Store bytes as an attachment and give their name."""
+
+    def holds(self, thread: str, id_: str) -> bool:
+        """Whether a thread of the source has a record of this id."""
+
+    def threads(self, prefix: str) -> Iterable[str]:
+        """Give the ids of the threads that this run or the store knows, and that start so."""
+
+    def thread(self, id_: str) -> Thread | None:
+        """Give a thread of the source as far as it is stored, what is read so far included; None on a dry run."""
+
+    def thread_id(self, id_: str) -> str:
+        """Give the id that a thread of the source has in the store."""
+
+
+class Reader(Protocol):
+    """The records of one source. A cut through a record leaves its beginning in `torn`, its end in `stump`."""
+
+    stump: bytes
+    torn: bytes
+
+    def __iter__(self) -> Iterator[Record]:
+        """Read them one by one."""
+
+
+class Mapping(Protocol):
+    """One source's meaning, record by record; it may remember what it has seen."""
+
+    def map(self, record: Record) -> Entry | None:
+        """Say what a record means; None to hear of it again at the end."""
+
+    def end(self) -> Iterator[Entry]:
+        """Say what only the whole source tells."""
+
+
+class Importer(Protocol):
+    """A foreign form."""
+
+    name: str
+    """Its name in commands and reports; also the scope of its threads' creation keys."""
+
+    def detect(self, head: bytes, path: Path | None) -> bool:
+        """Whether a file that begins so is of this form."""
+
+    def read(self, stream: BinaryIO, report: ImportReport, progress: Progress | None) -> Reader:
+        """Read the records, streaming; damage goes to the report."""
+
+    def mapping(self, desk: Desk, path: Path | None) -> Mapping:
+        """Begin with one source."""
+
+    def last_user_time(self, stream: BinaryIO) -> int:
+        """Give the time of the last input of a user, microseconds UTC, 0 when there is none."""

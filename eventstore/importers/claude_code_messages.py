@@ -1,0 +1,288 @@
+"""What the lines of a Claude Code session mean that are messages: inputs, results, and blocks of a response."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+import msgspec
+from msgspec import Raw
+
+from ..canonical import split_halves
+from ..events import InputAdded, RecordKept, SegmentAdded, Source, Text, ToolReturned, TurnState
+from ..records import NAME_LENGTH_MAX, encode_blocks
+from .anthropic_blocks import PROVIDER, Attach, contents_of, output_of, part_of, usage_of
+from .base import Compaction, Entry, Item, Place, Response, ThreadInfo, Title
+from .claude_code_results import INTERRUPTED, outcome
+from .claude_code_threads import AGENT, COPY_LABELS
+from .known import Identity
+from .lines import Record
+from .slices import Fields, fields_of, is_true, items_of, name_of, object_text, spelled, text_of
+from .times import is_plain
+
+SYNTHETIC = "<synthetic>"
+"""The model of messages that the program wrote in a model's place."""
+
+USER, HOST, TOOL, PARENT_AGENT = Source("user"), Source("host"), Source("tool"), Source("model")
+
+_INPUT_MAPPED = frozenset({"content", "role"})
+_RESPONSE_MAPPED = frozenset({"content", "role", "type", "id", "model"})
+_RESULT_MAPPED = frozenset({"type", "tool_use_id", "content", "is_error"})
+
+Extra = list[tuple[str, bytes | Raw]]
+"""What has no place in an event, entry by entry."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One line with what all lines have."""
+
+    record: Record
+    fields: Fields
+    kind: str
+    identity: Identity
+    thread: ThreadInfo
+    parent: str | Place
+    occurred_at: int | None
+    is_side: bool
+
+    def entry(
+        self,
+        items: Iterable[Item],
+        *,
+        response: Response | None = None,
+        ends: TurnState | None = None,
+        error: str | None = None,
+        title: Title | None = None,
+        compaction: Compaction | None = None,
+    ) -> Entry:
+        """Say what the line means."""
+        return Entry(
+            thread=self.thread,
+            record=self.record,
+            identity=self.identity,
+            parent=self.parent,
+            items=tuple(items),
+            occurred_at=self.occurred_at,
+            response=response,
+            ends=ends,
+            error=error,
+            title=title,
+            compaction=compaction,
+        )
+
+    def verbatim(self) -> Item:
+        """Keep the line as it is; one with an id is a link of the chain."""
+        body = RecordKept(format=AGENT, record=self.record.data.decode(), line=self.record.line)
+        return Item(body=body, stands="uuid" in self.fields)
+
+    def rest(self, message: Fields, mapped: frozenset[str]) -> Extra:
+        """Give what of the line has no place of its own."""
+        dropped = {"type", "uuid", "message"}
+        if self.occurred_at is not None and is_plain(text_of(self.fields["timestamp"]) or ""):
+            dropped.add("timestamp")
+        if not self.is_side and name_of(self.fields.get("sessionId")) == self.thread.id:
+            dropped.add("sessionId")
+        extra: Extra = [entry for entry in self.fields.items() if entry[0] not in dropped]
+        rest: Extra = [entry for entry in message.items() if entry[0] not in mapped]
+        if bytes(memoryview(message["content"])[:1]) == b'"':
+            rest.append(("content", b'""'))  # the content was one text, not a list of blocks
+        text = object_text(rest)
+        return extra if text is None else [*extra, ("message", text.encode())]
+
+
+# --- user lines ---
+
+
+def user_line(line: Line, message: Fields, attach: Attach, keeps: Mapping[str, str]) -> Entry | None:
+    """Say what a line of type user means: a person's input, the program's, results, or a summary.
+
+    Args:
+        line: the line.
+        message: its message.
+        attach: keeps a picture's bytes.
+        keeps: the first record that a compaction left verbatim, by its boundary's id.
+
+    Returns:
+        None when the message has no content.
+    """
+    content = message.get("content")
+    text = text_of(content)
+    blocks = items_of(content) if text is None else None
+    if text is None and blocks is None:
+        return None
+    extra = line.rest(message, _INPUT_MAPPED)
+    if blocks is None:
+        items = [_input(line, InputAdded(content=(Text(*split_halves(text or "")),)), extra)]
+    else:
+        items = list(_items(line, blocks, extra, attach))
+    if is_true(line.fields, "isCompactSummary"):
+        return line.entry(items, compaction=_compaction(line, items, keeps, object_text(extra)))
+    interrupted = any(isinstance(item.body, InputAdded) and _is_mark(item.body) for item in items)
+    return line.entry(items, ends="interrupted" if interrupted else None)
+
+
+def _items(line: Line, blocks: Sequence[Raw], extra: Extra, attach: Attach) -> Iterator[Item]:
+    """Give results, and inputs of what stands between them, in order; what the line has over goes with the first."""
+    read = [(block, _result_fields(block)) for block in blocks]
+    results = sum(fields is not None for _, fields in read)
+    stated = line.fields.get("toolUseResult") if results == 1 else None
+    for is_result, group in groupby(read, key=lambda pair: pair[1] is not None):
+        if not is_result:
+            content, rests = contents_of([block for block, _ in group], attach)
+            more: Extra = [] if rests is None else [("blocks", rests.encode())]
+            yield _input(line, InputAdded(content=content), [*extra, *more], answering=results > 0)
+            extra = []
+            continue
+        for _, fields in group:
+            if fields is not None:
+                yield _result(fields, stated, extra, attach)
+                extra = []
+    if not blocks:
+        yield _input(line, InputAdded(content=()), extra)
+
+
+def _input(line: Line, body: InputAdded, extra: Extra, *, answering: bool = False) -> Item:
+    by_program = is_true(line.fields, "isMeta") or is_true(line.fields, "isCompactSummary") or _is_mark(body)
+    source = HOST if by_program else PARENT_AGENT if line.is_side else USER
+    body = msgspec.structs.replace(body, steer=by_program or answering, extra=object_text(extra))
+    return Item(body=body, source=source)
+
+
+def _is_mark(body: InputAdded) -> bool:
+    """Whether an input is the program's note that the user stopped the agent."""
+    return len(body.content) == 1 and isinstance(text := body.content[0], Text) and text.text.startswith(INTERRUPTED)
+
+
+def _result_fields(block: Raw) -> Fields | None:
+    fields = fields_of(block)
+    if fields is None or name_of(fields.get("type")) != "tool_result":
+        return None
+    return fields if name_of(fields.get("tool_use_id")) else None
+
+
+def _result(fields: Fields, stated: Raw | None, extra: Extra, attach: Attach) -> Item:
+    said, other = output_of(fields.get("content"), attach)
+    rest: Extra = [entry for entry in fields.items() if entry[0] not in _RESULT_MAPPED]
+    if "is_error" in fields and bytes(fields["is_error"]) != b"true":
+        rest.append(("is_error", fields["is_error"]))  # false, and not there, are two things to an export
+    text = object_text(rest)
+    if text is not None:
+        extra = [*extra, ("block", text.encode())]
+    words, halves = split_halves(said) if isinstance(said, str) else (None, ())
+    found = outcome(fields.get("is_error"), words, stated)
+    body = ToolReturned(
+        call=name_of(fields["tool_use_id"]) or "",
+        status=found.status,
+        facts=found.facts,
+        form="json" if other is not None else "text" if said is None or words is not None else "blocks",
+        halves=halves,
+        duration_us=found.duration_us,
+        extra=object_text(extra),
+    )
+    output = None
+    if words is not None:
+        output = words.encode()
+    elif other is not None:
+        output = spelled(other).encode()
+    elif said is not None and not isinstance(said, str):
+        output = encode_blocks(said)
+    return Item(body=body, source=TOOL, output=output)
+
+
+def _compaction(line: Line, items: Sequence[Item], keeps: Mapping[str, str], extra: str | None) -> Compaction:
+    texts = [
+        part.original
+        for item in items
+        if isinstance(item.body, InputAdded)
+        for part in item.body.content
+        if isinstance(part, Text)
+    ]
+    text, halves = split_halves("\n\n".join(texts))
+    kept = keeps.get(line.parent) if isinstance(line.parent, str) else None
+    return Compaction(text=text, halves=halves, keeps=kept, maker=AGENT, extra=extra)
+
+
+def queued_line(line: Line) -> Entry | None:
+    """Say what an attachment line means that holds what the user typed while the agent was at work; None for others."""
+    attachment = fields_of(line.fields.get("attachment"))
+    if attachment is None or name_of(attachment.get("type")) != "queued_command":
+        return None
+    prompt = text_of(attachment.get("prompt"))
+    if not prompt or name_of(attachment.get("commandMode")) not in {None, "prompt"}:
+        return None
+    extra: Extra = [entry for entry in line.fields.items() if entry[0] not in {"uuid", "attachment"}]
+    rest = object_text(entry for entry in attachment.items() if entry[0] != "prompt")
+    if rest is not None:
+        extra.append(("attachment", rest.encode()))
+    body = InputAdded(content=(Text(*split_halves(prompt)),), steer=True, extra=object_text(extra))
+    by_program = is_true(attachment, "isMeta") or is_true(line.fields, "isMeta")
+    return line.entry([Item(body=body, source=HOST if by_program else USER)])
+
+
+# --- assistant lines ---
+
+
+def assistant_line(line: Line, message: Fields) -> Entry | None:
+    """Say what a line of type assistant means: some blocks of a response, or words of the program in its place.
+
+    Returns:
+        None when the message has no content.
+    """
+    content = message.get("content")
+    text = text_of(content)
+    blocks = items_of(content) if text is None else None
+    if text is None and not blocks:
+        return None
+    extra = line.rest(message, _RESPONSE_MAPPED)
+    model = name_of(message.get("model"))
+    if model == SYNTHETIC or is_true(line.fields, "isApiErrorMessage"):
+        return _notice(line, message, extra)
+    id_ = name_of(message.get("id"))
+    response = Response(
+        id=id_ or line.identity.id,
+        provider=PROVIDER,
+        model=model,
+        usage=usage_of(message.get("usage")),
+        stop=name_of(message.get("stop_reason")),
+        whole=not id_,
+        call=line.thread.labels != COPY_LABELS,
+    )
+    source = Source("model", provider=PROVIDER, model=model if _is_name(model) else None)
+    if source.model is None and "model" in message:
+        extra = [*extra, ("model", message["model"])]
+    if blocks is None:
+        words, halves = split_halves(text or "")
+        body = SegmentAdded(text=words, halves=halves, response=response.id, extra=object_text(extra))
+        return line.entry([Item(body=body, source=source)], response=response)
+    return line.entry(_parts(blocks, response.id, source, extra), response=response)
+
+
+def _parts(blocks: Sequence[Raw], response: str, source: Source, extra: Extra) -> Iterator[Item]:
+    for block in blocks:
+        body, output, rest = part_of(block, response)
+        if rest is not None:
+            extra = [*extra, ("block", rest.encode())]
+        yield Item(body=msgspec.structs.replace(body, extra=object_text(extra)), source=source, output=output)
+        extra = []
+
+
+def _notice(line: Line, message: Fields, extra: Extra) -> Entry:
+    """Keep what the program said in a model's place, such as that a request failed."""
+    content = message["content"]
+    text = text_of(content)
+    if text is None:
+        fields = [fields_of(block) or {} for block in items_of(content) or []]
+        text = "\n".join(found for block in fields if (found := text_of(block.get("text"))))
+    extra = [*extra, *((name, message[name]) for name in ("id", "model", "type", "content") if name in message)]
+    words, halves = split_halves(text)
+    body = SegmentAdded(kind="notice", text=words, halves=halves, extra=object_text(extra))
+    failed = is_true(line.fields, "isApiErrorMessage")
+    return line.entry(
+        [Item(body=body, source=HOST)],
+        ends="error" if failed else None,
+        error=words[:NAME_LENGTH_MAX] if failed else None,
+    )
+
+
+def _is_name(text: str | None) -> bool:
+    return text is not None and 0 < len(text) <= NAME_LENGTH_MAX and text.isprintable()

@@ -1,0 +1,180 @@
+"""Files and folders of foreign sessions into a store."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from ..errors import ConvlogError, ImportFailed
+from ..store import Store
+from .base import Importer
+from .forms import HEAD_BYTES, detect, importer_named, names
+from .report import ImportReport
+from .run import Progress, carry_out
+
+ARCHIVES = {b"PK\x03\x04": "ZIP", b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz", b"BZh": "bzip2"}
+
+FolderProgress = Callable[[Path, int, int], None]
+"""Told the file, the bytes of it read so far, and its bytes in all."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """One file that an import looked at."""
+
+    path: str
+    format: str | None = None
+    """None when no importer knows it."""
+    report: ImportReport | None = None
+    error: ConvlogError | None = None
+    """Why it was not imported."""
+
+
+def import_file(
+    store: Store,
+    source: str | os.PathLike[str] | bytes,
+    *,
+    format: str | None = None,  # noqa: A002 - the word of the command; the built-in is not used here
+    dry_run: bool = False,
+    strict: bool = False,
+    progress: Progress | None = None,
+    again: bool = False,
+) -> ImportReport:
+    """Bring one file, or its bytes, into the store; what the store has already is not stored again.
+
+    Args:
+        store: the store.
+        source: path or content.
+        format: name of the form; by default it is detected.
+        dry_run: read and report, write nothing.
+        strict: write nothing when a record would be lost (`report.refused` then says so).
+        progress: told the bytes read and the bytes in all, now and then.
+        again: import a thread that was deleted from this store.
+
+    Raises:
+        ImportFailed: no such file, or no importer knows it.
+        ThreadDeleted: one of its threads was deleted, and `again` was not asked for.
+        Conflict: other writers were faster again and again.
+    """
+    path = None if isinstance(source, bytes) else Path(source)
+    opened, size = _bytes_opener(source) if isinstance(source, bytes) else _file_opener(Path(source))
+    importer = _importer(opened, path, format)
+    if strict and not dry_run:
+        report = carry_out(store, importer, opened, path, size, dry_run=True, again=again)
+        if report.lost:
+            report.refused = True
+            return report
+    return carry_out(store, importer, opened, path, size, dry_run=dry_run, again=again, progress=progress)
+
+
+def import_path(
+    store: Store,
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002 - as above, the command's word
+    dry_run: bool = False,
+    strict: bool = False,
+    progress: FolderProgress | None = None,
+    again: bool = False,
+) -> list[Found]:
+    """Bring in a file, or all files below a folder in the order of their last user's words; links are not followed.
+
+    The arguments are those of `import_file`. In a folder a file that fails does not stop the others.
+
+    Returns:
+        A row for each file, those that no importer knows at the end.
+
+    Raises:
+        ImportFailed: nothing is there, or the one file cannot be taken in.
+    """
+    root = Path(path)
+
+    def bring_in(file: Path, format: str | None) -> ImportReport:  # noqa: A002 - as above, the command's word
+        told = None if progress is None else (lambda read, size: progress(file, read, size))
+        return import_file(store, file, format=format, dry_run=dry_run, strict=strict, progress=told, again=again)
+
+    if not root.is_dir():
+        report = bring_in(root, format)
+        return [Found(path=str(root), format=report.format, report=report)]
+    found, others = _survey(root, format)
+    rows = []
+    for importer, file in found:
+        try:
+            rows.append(Found(path=str(file), format=importer.name, report=bring_in(file, importer.name)))
+        except ConvlogError as error:
+            rows.append(Found(path=str(file), format=importer.name, error=error))
+    return rows + others
+
+
+def _survey(root: Path, name: str | None) -> tuple[list[tuple[Importer, Path]], list[Found]]:
+    """Give the files that an importer knows, in the order to take them, and rows for the others."""
+    known: list[tuple[int, str, Importer, Path]] = []
+    others: list[Found] = []
+    for file in _files(root):
+        try:
+            opened, _ = _file_opener(file)
+            importer = _importer(opened, file, name)
+            with opened() as stream:
+                known.append((importer.last_user_time(stream), str(file), importer, file))
+        except ConvlogError as error:
+            others.append(Found(path=str(file), error=error))
+    # Where no user spoke (sub-agents), nothing depends on the order, save that what they belong to comes before.
+    known.sort(key=lambda row: (row[0] == 0, row[:2]))
+    return [(importer, file) for _, _, importer, file in known], others
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(root):
+        folders.sort()
+        for name in sorted(files):
+            file = Path(folder, name)
+            if not file.is_symlink():
+                yield file
+
+
+def _importer(opened: Callable[[], BinaryIO], path: Path | None, name: str | None) -> Importer:
+    """Give the importer for a source.
+
+    Raises:
+        ImportFailed: no importer knows it, or none has the name.
+    """
+    if name is not None:
+        return importer_named(name)
+    with opened() as stream:
+        head = stream.read(HEAD_BYTES)
+    found = detect(head, path)
+    if found is not None:
+        return found
+    what = str(path) if path else "this content"
+    archive = next((kind for magic, kind in ARCHIVES.items() if head.startswith(magic)), None)
+    if archive is not None:
+        raise ImportFailed(f"{what} is a {archive} archive", hint="unpack it and import what is inside")
+    if not head.strip():
+        raise ImportFailed(f"{what} is empty")
+    raise ImportFailed(f"{what} is of no form that is known", hint=f"known are: {names()}; name one to have it tried")
+
+
+def _bytes_opener(data: bytes) -> tuple[Callable[[], BinaryIO], int]:
+    return (lambda: io.BytesIO(data)), len(data)
+
+
+def _file_opener(path: Path) -> tuple[Callable[[], BinaryIO], int]:
+    """Give what opens a file, only ever to read it, and its size.
+
+    Raises:
+        ImportFailed: it is no file that can be read.
+    """
+    try:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):
+            what = "a folder" if stat.S_ISDIR(found.st_mode) else "no regular file"
+            raise ImportFailed(f"{path} is {what}")
+        path.open("rb").close()
+    except OSError as error:
+        raise ImportFailed(f"{path}: {error.strerror}") from None
+    return (lambda: path.open("rb")), found.st_size

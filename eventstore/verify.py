@@ -1,0 +1,370 @@
+"""Whether a store still holds what was put into it: findings, all of them, each with its thread, position and kind.
+
+Three levels, each holding the ones before it:
+    quick  every log's last header has its hash, and the list names its thread
+    chain  every header has its hash and is chained to the one before; no position is missing
+    full   bodies and outputs are what the headers committed to and can be read; tree, head, references, results,
+           ranges, prompts' keys, attachments and the list of threads agree with the events; the engine checks itself
+
+A chain does not see a lost tail. Who keeps a tip's hash elsewhere gives it, and the log must contain it.
+The kinds of findings are those of `checks`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+from blake3 import blake3
+
+from .backend import Backend, Problem, Record, ThreadRow
+from .chain import Chain
+from .checks import NOTES, LogCheck, Surroundings
+from .errors import ConvlogError, NoSuchThread
+from .events import Redacted, ThreadCreated
+from .listed import listed_again, row_of
+from .log import END, Span
+from .store import STORE_THREAD, Store
+
+Level = Literal["quick", "chain", "full"]
+
+_MADE_ONCE = ("kind", "helper", "cwd", "agent", "source_id", "parent_thread", "parent_call")
+"""What a thread's row says from its creation on."""
+
+_DAMAGE = (ConvlogError, TypeError, ValueError, AttributeError, KeyError, IndexError, msgspec.MsgspecError)
+"""What reading and judging damaged rows can raise: columns may hold anything."""
+
+
+def is_fault(problem: Problem) -> bool:
+    """Whether a finding is a fault, and no mere note."""
+    return problem.kind not in NOTES
+
+
+def verify_thread(store: Store, thread: str, level: Level = "full", *, tip: bytes | None = None) -> Iterator[Problem]:
+    """Check one thread's whole log, what it shares with its origin included.
+
+    Args:
+        store: where it lies.
+        thread: its id.
+        level: how much to check.
+        tip: hash of an event that the log must contain, kept elsewhere.
+
+    Raises:
+        NoSuchThread: there is none of this id.
+    """
+    backend = store.backend
+    row = backend.thread(thread)
+    if row is None:
+        raise NoSuchThread(f"no thread {thread} in {store.place}")
+    yield from _verify(backend, row, level, Attachments(backend), shared=True, tip=tip)
+
+
+def verify_store(store: Store, level: Level = "full") -> Iterator[Problem]:
+    """Check every thread's own rows and their link to what they share; then what is of no one thread."""
+    backend = store.backend
+    attachments = Attachments(backend)
+    for row in _rows(backend):
+        if isinstance(row, Problem):
+            yield row
+        else:
+            yield from _verify(backend, row, level, attachments, shared=False)
+    if level != "full":
+        return
+    try:
+        yield from attachments.unmet()
+        yield from backend.check()
+    except _DAMAGE as error:
+        yield Problem("engine", str(error))
+
+
+def _rows(backend: Backend) -> Iterator[ThreadRow | Problem]:
+    before = None
+    seen: set[str] = set()
+    try:
+        own = backend.thread(STORE_THREAD)
+        seen.add(STORE_THREAD)
+        yield from [own] if own else []
+        while page := backend.threads(before=before):
+            yield from page
+            seen.update(row.thread for row in page)
+            before = page[-1].touched
+    except _DAMAGE:
+        yield from _rows_by_events(backend, seen)
+
+
+def _rows_by_events(backend: Backend, seen: set[str]) -> Iterator[ThreadRow | Problem]:
+    """Find the threads through their events, when the list of threads cannot be read."""
+    cursor = 0
+    while True:
+        found, cursor = backend.changes(cursor, 1000)
+        for thread in dict.fromkeys(thread for thread, _ in found):
+            if thread in seen:
+                continue
+            seen.add(thread)
+            try:
+                row = backend.thread(thread)
+            except _DAMAGE as error:
+                yield Problem("unreadable", f"its row in the list of threads: {error}", thread)
+            else:
+                yield from [row] if row else []
+        if not found:
+            return
+
+
+def _verify(
+    backend: Backend,
+    row: ThreadRow,
+    level: Level,
+    attachments: Attachments,
+    *,
+    shared: bool,
+    tip: bytes | None = None,
+) -> Iterator[Problem]:
+    try:
+        spans = _spans(backend, row)
+    except _DAMAGE as error:
+        yield Problem("unreadable", f"its log cannot be found: {error}", row.thread)
+        return
+    match level:
+        case "quick":
+            yield from _verify_tip(backend, row, spans)
+        case "chain":
+            yield from _verify_chain(
+                backend, spans if shared else spans[-1:], _hash_before(backend, spans, shared=shared)
+            )
+        case "full":
+            yield from _verify_full(backend, row, spans, attachments, shared=shared)
+    if tip is not None and not _contains(backend, spans, tip):
+        yield Problem(
+            "lost_tail", f"no event has the hash {tip.hex()[:16]}: the log was shortened or written again", row.thread
+        )
+
+
+def _spans(backend: Backend, row: ThreadRow) -> list[Span]:
+    """Give the runs of rows that make up a log; the last is the thread's own."""
+    last = backend.tip(row.thread)
+    if last is None:
+        raise NoSuchThread("it has no events")
+    spans = [Span(row.thread, row.origin_position + 1, last.position)]
+    while row.origin is not None:
+        origin = backend.thread(row.origin)
+        if origin is None:
+            raise NoSuchThread(f"its origin {row.origin} is missing")
+        end = min(row.origin_position, spans[0].first - 1)
+        if end > origin.origin_position:
+            spans.insert(0, Span(origin.thread, origin.origin_position + 1, end))
+        row = origin
+    return spans
+
+
+def _hash_before(backend: Backend, spans: Sequence[Span], *, shared: bool) -> bytes | None:
+    """Give the hash that the first header to be checked is chained to."""
+    if shared or len(spans) == 1:
+        return None
+    before = spans[-2]
+    record = next(backend.read(before.thread, before.last, before.last, bodies=False), None)
+    return None if record is None else record.hash
+
+
+def _contains(backend: Backend, spans: Sequence[Span], tip: bytes) -> bool:
+    # Mostly it is the last one.
+    last = backend.tip(spans[-1].thread)
+    if last is not None and last.hash == tip:
+        return True
+    found = (record for span in spans for record in _readable(backend, span, bodies=False))
+    return any(isinstance(record, Record) and record.hash == tip for record in found)
+
+
+def _readable(backend: Backend, span: Span, *, bodies: bool) -> Iterator[Record | Problem]:
+    """Iterate over records, and over a finding for each that cannot be read."""
+    first = span.first
+    while first <= span.last:
+        try:
+            for record in backend.read(span.thread, first, span.last, bodies=bodies):
+                yield record
+                first = record.position + 1
+        except _DAMAGE:
+            # Somewhere in this page; one by one, what can be read is.
+            try:
+                yield from backend.read(span.thread, first, first, bodies=bodies)
+            except _DAMAGE as error:
+                yield Problem("unreadable", str(error), span.thread, first)
+            first += 1
+        else:
+            return
+
+
+# --- levels ---
+
+
+def _verify_tip(backend: Backend, row: ThreadRow, spans: Sequence[Span]) -> Iterator[Problem]:
+    own = spans[-1]
+    chain, readable = Chain(), True
+    for span, position in _last_two(spans):
+        found = next(_readable(backend, Span(span.thread, position, position), bodies=False), None)
+        if isinstance(found, Record) and (position < own.last or not readable):
+            chain.skip(found)
+        elif isinstance(found, Record):
+            yield from _compare(chain, own.thread, found)
+        else:
+            readable = False
+            yield found or Problem("gap", f"position {position} is missing", span.thread, position)
+    yield from _check_cursors(backend, row, spoke_at=0)
+
+
+def _last_two(spans: Sequence[Span]) -> list[tuple[Span, int]]:
+    last = spans[-1].last
+    return [(span, position) for span in spans for position in (last - 1, last) if span.first <= position <= span.last]
+
+
+def _verify_chain(backend: Backend, spans: Sequence[Span], previous: bytes | None) -> Iterator[Problem]:
+    chain = Chain(previous)
+    add = chain.add
+    for span in spans:
+        thread, expected, lost = span.thread, span.first, False
+        for record in _readable(backend, span, bodies=False):
+            try:
+                if isinstance(record, Problem):
+                    yield record
+                    expected, lost = expected + 1, True
+                elif record.position == expected and not lost:
+                    expected += 1
+                    if add(thread, record) is not None:
+                        yield _mismatch(thread, record)
+                else:
+                    if record.position != expected:
+                        yield Problem("gap", f"no record before position {record.position}", thread, expected)
+                    # What this header is chained to is not there.
+                    chain.skip(record)
+                    expected, lost = record.position + 1, False
+            except _DAMAGE as error:
+                yield _misfit(error, thread, expected - 1)
+
+
+def _misfit(error: Exception, thread: str, position: int) -> Problem:
+    return Problem("unreadable", f"a column holds what it cannot: {error}", thread, position)
+
+
+def _compare(chain: Chain, thread: str, record: Record) -> Iterator[Problem]:
+    try:
+        if chain.add(thread, record) is not None:
+            yield _mismatch(thread, record)
+    except _DAMAGE as error:
+        yield _misfit(error, thread, record.position)
+
+
+def _mismatch(thread: str, record: Record) -> Problem:
+    return Problem("hash", f"{record.type}: the header does not have its hash", thread, record.position)
+
+
+def _verify_full(
+    backend: Backend, row: ThreadRow, spans: Sequence[Span], attachments: Attachments, *, shared: bool
+) -> Iterator[Problem]:
+    check = LogCheck(row, Surroundings(backend.redacted_by, attachments.fault))
+    for span in spans:
+        is_own = span is spans[-1]
+        yield from _feed(backend, check, span, absorb=not (is_own or shared))
+        if shared and not is_own:
+            for note in backend.read(span.thread, span.last + 1, END, types=(Redacted.TYPE,)):
+                check.take_redaction(span.thread, note.position, note.body or b"")
+    check.finish()
+    yield from check.drain()
+    try:
+        yield from _check_listing(backend, row, check)
+        yield from _check_uses(backend, row, check)
+    except _DAMAGE as error:
+        yield Problem("unreadable", f"its listing cannot be judged: {error}", row.thread)
+
+
+def _feed(backend: Backend, check: LogCheck, span: Span, *, absorb: bool) -> Iterator[Problem]:
+    thread, found, take = span.thread, check.found, check.absorb if absorb else check.feed
+    for record in _readable(backend, span, bodies=not absorb):
+        if isinstance(record, Problem):
+            check.pass_over(record.position)
+            yield record
+            continue
+        try:
+            take(thread, record)
+        except _DAMAGE as error:
+            check.pass_over(record.position)
+            yield _misfit(error, thread, record.position)
+        if found:
+            yield from check.drain()
+
+
+# --- the list of threads ---
+
+
+def _check_listing(backend: Backend, row: ThreadRow, check: LogCheck) -> Iterator[Problem]:
+    listed = listed_again(backend, row) if check.has_erasures else check.listed
+    expected: dict[str, object] = {
+        "turns": listed.listing.turns_ended,
+        "preview": listed.listing.preview,
+        "created_at": listed.opened_at,
+    }
+    if isinstance(listed.opened, ThreadCreated):
+        made = row_of(row.thread, listed.opened, 1, listed.opened_at, None)
+        expected |= {name: getattr(made, name) for name in _MADE_ONCE}
+    if listed.title or isinstance(listed.opened, ThreadCreated):
+        expected["title"] = listed.title
+    for name, value in expected.items():
+        if getattr(row, name) != value:
+            yield Problem("listing", f"{name} is {getattr(row, name)!r:.80}, the events say {value!r:.80}", row.thread)
+    if (row.spoke > 0) != (listed.spoke_at > 0):
+        yield Problem("listing", f"whether a user spoke: the events say {listed.spoke_at > 0}", row.thread)
+    yield from _check_cursors(backend, row, listed.spoke_at)
+
+
+def _check_cursors(backend: Backend, row: ThreadRow, spoke_at: int) -> Iterator[Problem]:
+    """Check that the row's store-wide cursors are those of the thread's own events."""
+    for name, cursor, least in (("touched", row.touched, 0), ("spoke", row.spoke, spoke_at)):
+        if cursor == 0:
+            continue
+        found, at = backend.changes(cursor - 1, 1)
+        if at != cursor or found[0][0] != row.thread or found[0][1] < least:
+            yield Problem("listing", f"{name} is {cursor}, which is no such event of the thread", row.thread)
+
+
+# --- attachments ---
+
+
+def _check_uses(backend: Backend, row: ThreadRow, check: LogCheck) -> Iterator[Problem]:
+    own = [(name, position) for name, (thread, position) in check.used.items() if thread == row.thread]
+    kept = set(backend.attachments(row.thread)) if own else set()
+    for name, position in own:
+        if name not in kept and backend.attachment_size(name) is not None:
+            yield Problem("attachment", f"{name[:16]} is not kept for this thread", row.thread, position)
+
+
+class Attachments:
+    """The attachments of a place, each read once."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._faults: dict[str, str | None] = {}
+
+    def fault(self, name: str) -> str | None:
+        """Give what is wrong with an attachment; None for nothing."""
+        if name not in self._faults:
+            try:
+                self._faults[name] = self._judge(name)
+            except _DAMAGE as error:
+                self._faults[name] = f"cannot be read: {error}"
+        return self._faults[name]
+
+    def _judge(self, name: str) -> str | None:
+        size = self._backend.attachment_size(name)
+        if size is None:
+            return "is missing"
+        hasher = blake3()
+        for chunk in self._backend.attachment(name):
+            hasher.update(chunk)
+            size -= len(chunk)
+        return None if hasher.hexdigest() == name and size == 0 else "does not hold the bytes of its name"
+
+    def unmet(self) -> Iterator[Problem]:
+        """Find what is wrong with those that no log spoke of."""
+        for name in self._backend.attachments():
+            if name not in self._faults and (fault := self.fault(name)) is not None:
+                yield Problem("attachment", f"{name[:16]} {fault}")

@@ -1,0 +1,1 @@
+"""Summaries that need no model: one file a version."""

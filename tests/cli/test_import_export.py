@@ -1,0 +1,249 @@
+"""Importing files and folders, exporting threads, and redacting."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import TITLE, Run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def session(*texts: str, id_: str = "s1", at: int = 0) -> str:
+    """Give the lines of a Claude Code session in which a user says some texts."""
+    return "".join(
+        json.dumps(
+            {
+                "type": "user",
+                "sessionId": id_,
+                "uuid": f"{id_}-{number}",
+                "parentUuid": f"{id_}-{number - 1}" if number else None,
+                "timestamp": f"2026-01-{at + 1:02}T00:00:{number:02}.000Z",
+                "message": {"role": "user", "content": text},
+            }
+        )
+        + "\n"
+        for number, text in enumerate(texts)
+    )
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    """Parse JSON Lines."""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+# --- import ---
+
+
+def test_a_session_becomes_a_thread_once(run: Run) -> None:
+    Path("a.jsonl").write_text(session("hello", "again"))
+    result = run("-d", "a.db", "import", "a.jsonl")
+    assert result.exit_code == 0
+    assert "claude-code: 2 messages" in result.stdout
+    assert run("-d", "a.db", "log", "s1", "--oneline", "-n", 1).stdout.endswith("again\n")
+    assert "added 0 events" in run("-d", "a.db", "import", "a.jsonl").stdout
+
+
+def test_a_dry_run_writes_nothing_and_needs_no_store(run: Run) -> None:
+    Path("a.jsonl").write_text(session("hello"))
+    result = run("-d", "a.db", "import", "a.jsonl", "--dry-run")
+    assert result.exit_code == 0
+    assert "would add" in result.stdout
+    assert not Path("a.db").exists()
+    run("-d", "a.db", "append", "--new", "x", "--user", "hi")
+    assert run("-d", "a.db", "import", "a.jsonl", "--dry-run").exit_code == 0
+    assert len(run("-d", "a.db", "threads").stdout.splitlines()) == 2
+
+
+def test_stdin_is_a_file_too(run: Run) -> None:
+    assert run("-d", "a.db", "import", "-", input=session("from a pipe")).exit_code == 0
+    assert "from a pipe" in run("-d", "a.db", "show", "latest").stdout
+
+
+def test_a_folder_is_taken_in_by_the_time_its_users_spoke_last(run: Run) -> None:
+    folder = Path("sessions")
+    folder.mkdir()
+    (folder / "a.jsonl").write_text(session("newest", id_="s9", at=9))
+    (folder / "b.jsonl").write_text(session("oldest", id_="s1", at=1))
+    (folder / "notes.md").write_text("# no session")
+    result = run("-d", "a.db", "import", folder)
+    assert result.exit_code == 0
+    assert "1 file of no known form left alone" in result.stderr
+    assert "notes.md" in run("-d", "a.db", "-v", "import", folder).stderr
+    assert "newest" in run("-d", "a.db", "show", "latest").stdout
+
+
+def test_a_bad_line_costs_that_line_and_is_named(run: Run) -> None:
+    Path("a.jsonl").write_text(
+        session("one") + "{not json \x1b[2J\n" + session("two", id_="s1").replace("s1-0", "s1-7")
+    )
+    result = run("-d", "a.db", "import", "a.jsonl")
+    assert result.exit_code == 0
+    assert "1 record lost" in result.stdout
+    assert "a.jsonl:2: " in result.stderr
+    assert "\x1b" not in result.output
+
+
+def test_strict_takes_all_or_nothing(run: Run) -> None:
+    Path("a.jsonl").write_text(session("one") + "{not json\n")
+    result = run("-d", "a.db", "import", "a.jsonl", "--strict")
+    assert result.exit_code == 1
+    assert "1 record would be lost; nothing was written" in result.stderr
+    assert run("-d", "a.db", "threads").stdout == ""
+
+
+def test_a_deleted_session_comes_back_only_when_asked_for(run: Run) -> None:
+    Path("a.jsonl").write_text(session("one"))
+    run("-d", "a.db", "import", "a.jsonl")
+    run("-d", "a.db", "delete", "s1", "--yes")
+    refused = run("-d", "a.db", "import", "a.jsonl")
+    assert refused.exit_code == 1
+    assert "deleted" in refused.stderr
+    assert run("-d", "a.db", "import", "a.jsonl", "--again").exit_code == 0
+
+
+def test_a_thread_can_be_named_and_is_named_once(run: Run) -> None:
+    Path("a.jsonl").write_text(session("one"))
+    for _ in range(2):
+        assert run("-d", "a.db", "import", "a.jsonl", "--thread", "my talk").exit_code == 0
+    assert len(lines(run("-d", "a.db", "log", "my talk", "--events", "--kind", "thread.titled", "--json").stdout)) == 1
+    assert run("-d", "a.db", "import", "a.jsonl", "a.jsonl", "--thread", "x").exit_code == 2
+
+
+def test_what_is_no_session_is_1_and_the_others_go_on(run: Run) -> None:
+    Path("a.jsonl").write_text(session("one"))
+    Path("b.txt").write_text("no session at all\n")
+    result = run("-d", "a.db", "import", "b.txt", "a.jsonl")
+    assert result.exit_code == 1
+    assert "b.txt" in result.stderr
+    assert "a.jsonl  claude-code" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "code"), [(["gone.jsonl"], 2), ([], 2), (["a.jsonl", "--from", "unheard-of"], 1), (["empty.jsonl"], 1)]
+)
+def test_what_cannot_be_read_is_told(run: Run, args: list[str], code: int) -> None:
+    Path("a.jsonl").write_text(session("one"))
+    Path("empty.jsonl").touch()
+    assert run("-d", "a.db", "import", *args).exit_code == code
+
+
+def test_an_import_as_json_is_one_line_a_file(run: Run) -> None:
+    Path("a.jsonl").write_text(session("one"))
+    (found,) = lines(run("-d", "a.db", "import", "a.jsonl", "--json").stdout)
+    assert (found["schema"], found["format"], found["error"]) == ("convlog.import/1", "claude-code", None)
+    assert found["report"]["user_messages"] == 1
+
+
+def test_a_long_file_has_a_progress_bar_on_a_terminal_and_none_elsewhere() -> None:
+    Path("long.jsonl").write_text(session(*["x" * 300_000] * 8))
+    command = [sys.executable, "-m", "convlog", "-d", "a.db", "import", "long.jsonl", "--dry-run"]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "80"}
+    quiet = subprocess.run(command, env=environ, capture_output=True, timeout=60, check=True)
+    assert quiet.stderr == b""
+    parent, child = pty.openpty()
+    subprocess.run(command, env=environ, stdout=subprocess.DEVNULL, stderr=child, timeout=60, check=True)
+    os.close(child)
+    seen = os.read(parent, 65536)
+    os.close(parent)
+    assert b"long.jsonl" in seen
+    assert b"MB" in seen
+
+
+# --- export ---
+
+
+def test_an_export_to_stdout_is_json_lines(run: Run, db: Path) -> None:
+    result = run("-d", db, "export", TITLE)
+    assert result.exit_code == 0
+    assert len(lines(result.stdout)) >= 14
+
+
+def test_an_exported_file_is_whole_and_its_owners_alone(run: Run, db: Path) -> None:
+    result = run("-d", db, "export", TITLE, "-o", "out.jsonl", "--json")
+    (found,) = lines(result.stdout)
+    path = Path("out.jsonl")
+    assert (found["schema"], found["bytes"]) == ("convlog.export/1", path.stat().st_size)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_text() == run("-d", db, "export", TITLE, "--format", "convlog").stdout
+    assert [entry.name for entry in Path.cwd().iterdir()] == ["out.jsonl"]
+
+
+def test_an_export_that_fails_leaves_the_file_as_it_was(run: Run, db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from convlog.eventstore import native
+
+    def breaking(*_: object) -> Any:
+        yield b"half"
+        raise OSError(28, "No space left on device")
+
+    Path("out.jsonl").write_text("before")
+    monkeypatch.setattr(native, "export_thread", breaking)
+    result = run("-d", db, "export", TITLE, "-o", "out.jsonl")
+    assert result.exit_code == 1
+    assert "No space left" in result.stderr
+    assert [entry.read_text() for entry in Path.cwd().iterdir()] == ["before"]
+
+
+@pytest.mark.parametrize(
+    ("args", "code"), [(["nobody"], 2), ([TITLE, "--format", "tape"], 2), ([TITLE, "-o", "no/folder/x"], 1)]
+)
+def test_what_cannot_be_exported_is_told(run: Run, db: Path, args: list[str], code: int) -> None:
+    assert run("-d", db, "export", *args).exit_code == code
+
+
+# --- redact ---
+
+
+def test_nothing_is_redacted_without_yes(run: Run, db: Path) -> None:
+    result = run("-d", db, "redact", TITLE, "--match", "sleeps", "--reason", "secret")
+    assert result.exit_code == 0
+    assert result.stdout.count("would redact") == 1
+    assert ":6 " in result.stdout
+    assert "--yes" in result.stderr
+    assert b"sleeps" in db.read_bytes()
+
+
+def test_words_are_taken_out_everywhere_and_the_chain_still_verifies(run: Run, db: Path) -> None:
+    result = run("-d", db, "redact", TITLE, "--match", "sleeps", "--with", "#", "--reason", "secret", "--yes")
+    assert result.exit_code == 0
+    assert b"sleeps" not in db.read_bytes()
+    assert run("-d", db, "show", f"{TITLE}:6", "--raw").stdout == "It #."
+    assert "redacted  by event" in run("-d", db, "show", f"{TITLE}:6").stdout
+    assert "(redacted)" in run("-d", db, "log", TITLE, "--oneline").stdout
+    assert run("-d", db, "verify").exit_code == 0
+
+
+def test_an_event_is_taken_out_whole(run: Run, db: Path) -> None:
+    result = run("-d", db, "redact", f"{TITLE}:5..6", "--whole", "--reason", "secret", "--yes", "--json")
+    assert {line["schema"] for line in lines(result.stdout)} == {"convlog.redacted/1"}
+    assert b"1 failed" not in db.read_bytes()
+    assert run("-d", db, "show", f"{TITLE}:6", "--raw").stdout == "[redacted]"
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        ([TITLE, "--match", "not there", "--reason", "x"], 2),
+        ([TITLE, "--match", "not there", "--reason", "x", "--yes"], 2),
+        ([TITLE, "--whole", "--reason", "x"], 2),
+        ([f"{TITLE}:6", "--reason", "x"], 2),
+        ([f"{TITLE}:6", "--whole", "--match", "a", "--reason", "x"], 2),
+        ([f"{TITLE}:6", "--whole"], 2),
+        ([f"{TITLE}:99", "--whole", "--reason", "x"], 2),
+        ([f"{TITLE}:6", "--match", "sleeps", "--with", "sleeps!", "--reason", "x", "--yes"], 2),
+    ],
+)
+def test_a_redaction_that_says_too_little_writes_nothing(run: Run, db: Path, args: list[str], code: int) -> None:
+    before = db.read_bytes()
+    assert run("-d", db, "redact", *args).exit_code == code
+    assert run("-d", db, "show", f"{TITLE}:6", "--raw").stdout == "It sleeps."
+    assert len(before) == len(db.read_bytes())
