@@ -65,12 +65,12 @@ def _import(shell: Shell, store: Store) -> Thread:
         report = import_file(store, sample)
     shell.write(
         f"{counted(report.records, 'record')} of a Claude Code session: "
-        f"{counted(report.counts.user_messages, 'user message')}, "
-        f"{counted(report.counts.model_messages, 'model message')}, "
-        f"{counted(report.counts.tool_calls, 'call')}, {counted(report.counts.tool_results, 'result')}, "
+        f"{counted(report.user_messages, 'user message')}, "
+        f"{counted(report.model_messages, 'model message')}, "
+        f"{counted(report.tool_calls, 'call')}, {counted(report.tool_results, 'result')}, "
         f"{report.lost} lost\n"
     )
-    return store.thread(report.threads[0])
+    return store.thread(report.thread_ids[0])
 
 
 def _replay(shell: Shell, thread: Thread) -> None:

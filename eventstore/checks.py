@@ -99,6 +99,8 @@ class LogCheck:
         self._follows_gap = False
         self._adrift = False
         """A damaged position left no tree to check against."""
+        self._ends: dict[str, int] = {}
+        """Threads to the last position that was taken of them."""
         self._erasures = Erasures(self.report)
         self._shares_erased = False
         """Something was erased in the shared part that is checked elsewhere."""
@@ -231,6 +233,7 @@ class LogCheck:
     def _plant(self, thread: str, record: Record, *, quiet: bool = False) -> int | None:
         """Take a record into the tree and give its parent, where it has one that can be."""
         position, parent, tree = record.position, record.parent, self._tree
+        self._ends[thread] = position
         if parent is not None and not (parent < position and tree.is_node(parent)):
             if not quiet and not (0 < parent < position and self._kinds[parent] == _LOST):
                 self.report("tree", f"{record.type}: its parent {parent} is no node before it", thread, position)
@@ -394,7 +397,7 @@ class LogCheck:
 
     def finish(self) -> None:
         """Judge what only the whole log can say."""
-        self._erasures.judge(self.position, self._around.redacted_by)
+        self._erasures.judge(self._ends, self._around.redacted_by)
         if not (self._erasures.named or self._shares_erased):
             for thread, position in self._secretless:
                 self.report("manifest", "its key is missing, and nothing was redacted", thread, position)

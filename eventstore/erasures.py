@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -83,12 +83,12 @@ class Erasures:
         for other in nested:
             self.named.setdefault(other, position)
 
-    def judge(self, last: int, redacted_by: Callable[[str, int], int | None]) -> None:
-        """Tell erased from missing, when the whole log, up to position `last`, was read."""
+    def judge(self, ends: Mapping[str, int], redacted_by: Callable[[str, int], int | None]) -> None:
+        """Tell erased from missing, when the whole log was read; `ends` is the last position of each thread's part."""
         for position, absent in sorted(self._absent.items()):
             type_, thread = absent.type, absent.thread
             by, kept = self.named.get(position), redacted_by(thread, position)
-            if by is None and absent.whole and kept is not None and kept > last:
+            if by is None and absent.whole and kept is not None and kept > ends.get(thread, 0):
                 self._report(
                     "redacted_elsewhere", f"{type_}: content erased by event {kept}, not here", thread, position
                 )

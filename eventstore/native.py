@@ -5,9 +5,9 @@
     {"thread":ID,"position":1,"parent":..., ...,"hash":HEX,"body":"{...}"}           one line for each event
     {"tip":HEX,"events":N}
 
-`threads` is the lineage, the root's thread first, each with the thread that its log goes on from and up to where. An event
-is its row: absent fields are null ones, `refs` and `source` the stored JSON, `body` a string of the stored JSON text,
-`redacted_by` the event that erased its content. The way back is `native_import`.
+`threads` is the lineage, the root's thread first, each with the thread that its log goes on from, and up to where. An
+event is its row: absent fields are null ones, `refs` and `source` the stored JSON, `body` a string of the stored JSON
+text, `redacted_by` the event that erased its content. The way back is `native_import`.
 """
 
 from __future__ import annotations
@@ -56,6 +56,9 @@ class Chunk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bytes: str
 
 
+NO_REFS = msgspec.Raw(b"null")
+
+
 class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """An event."""
 
@@ -69,7 +72,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     occurred_at: int | None = None
     source: msgspec.Raw
     key: str | None = None
-    refs: msgspec.Raw | None = None
+    refs: msgspec.Raw = NO_REFS
     hash: str
     commitment: str
     salt: str | None = None
@@ -146,7 +149,7 @@ def _line(backend: Backend, thread: str, record: Record) -> Line:
             occurred_at=record.occurred_at,
             source=msgspec.Raw(record.source),
             key=record.key,
-            refs=None if record.refs is None else msgspec.Raw(record.refs),
+            refs=NO_REFS if record.refs is None else msgspec.Raw(record.refs),
             hash=record.hash.hex(),
             commitment=record.commitment.hex(),
             salt=None if record.salt is None else record.salt.hex(),
@@ -177,7 +180,7 @@ def record_of(line: Line) -> Record:
         line.occurred_at,
         bytes(line.source),
         line.key,
-        None if line.refs is None else bytes(line.refs),
+        None if line.refs == NO_REFS else bytes(line.refs),
         _unhex(line.hash),
         _unhex(line.commitment),
         None if line.salt is None else _unhex(line.salt),

@@ -1,8 +1,8 @@
 """A native export into a store: the same ids, positions, times, salts and hashes, or nothing.
 
-The file is read twice. First everything is checked that `verify` checks, and compared with what the store has: an equal
-prefix is continued, an equal whole left alone, anything else refused. Only then is it stored, in batches; a run that was
-cut short is continued by the next one.
+The file is read twice. First everything is checked that `verify` checks, and compared with what the store has: an
+equal prefix is continued, an equal whole left alone, anything else refused. Only then is it stored, in batches; a run
+that was cut short is continued by the next one.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from . import canonical, records
 from .backend import Backend, Erasure, KeyTaken, Listing, PositionTaken, Record, ThreadRow, ThreadTaken
 from .canonical import BODY_BYTES_MAX
 from .checks import NOTES, LogCheck, Surroundings
-from .errors import Conflict, ConvlogError, Diverged, ImportFailed, PayloadRejected, ThreadDeleted
+from .errors import BrokenRecord, Conflict, Diverged, ImportFailed, PayloadRejected, ThreadDeleted
 from .events import BODIES, Redacted
 from .listed import TYPES, body_of, listed_again, row_of
 from .log import END
 from .native import FORMAT, LINE_BYTES_MAX, Chunk, End, Header, Line, record_of, used_by
 from .placement import listing_of, merge
-from .replacements import encoded, targets_of
+from .replacements import targets_of
 from .store import ATTACHMENT_BYTES_MAX, Store
 
 SPOOL_BYTES = 16 * 1024 * 1024
@@ -58,7 +58,9 @@ class _Kind(msgspec.Struct):
 
 
 _decode_kind = msgspec.json.Decoder(_Kind).decode
-_decoders = {kind: msgspec.json.Decoder(kind) for kind in (Header, Chunk, Line, End)}
+_decoders: dict[type[Item], msgspec.json.Decoder[Item]] = {
+    kind: msgspec.json.Decoder(kind) for kind in (Header, Chunk, Line, End)
+}
 
 
 def is_native(line: bytes) -> bool:
@@ -135,6 +137,8 @@ class _Own:
         self.origin_position = origin_position
         self.known = 0
         """The last position that store and file both have."""
+        self.last = 0
+        """The last position that the file has."""
         self.row = backend.thread(thread)
         self.used: set[str] = set()
         self.erased: dict[int, int] = {}
@@ -166,6 +170,7 @@ class _Own:
 
     def note(self, record: Record, redacted_by: int | None) -> None:
         """Take note of what the second reading needs to know before it comes to an event."""
+        self.last = record.position
         self.used.update(used_by(record))
         if record.body is None and redacted_by is not None:
             self.erased[record.position] = redacted_by
@@ -211,7 +216,7 @@ class _Survey:
         """
         try:
             self._read(items)
-        except (ValueError, TypeError, msgspec.MsgspecError, PayloadRejected) as error:
+        except (ValueError, msgspec.MsgspecError, PayloadRejected, BrokenRecord) as error:
             raise ImportFailed(f"line {self._line}: {error}") from None
 
     def _read(self, items: Iterator[tuple[int, Item]]) -> None:
@@ -421,7 +426,7 @@ class _Writer:
     def _tidy(self, own: _Own) -> None:
         """Erase what the list of threads, and tables beside the events, still hold of erased content."""
         last = max((position for position in own.erased.values()), default=0)
-        behind = [position for position, by in own.erased.items() if by > self._survey.events]
+        behind = [position for position, by in own.erased.items() if by > own.last]
         for position in behind:
             erasure = Erasure(positions=(position,), by=own.erased[position])
             self._backend.redact(own.thread, [], erasure)
@@ -472,8 +477,3 @@ class _Attached:
             yield _unbase64(item)
             item = next(items, None)
         self._next = item
-
-
-def effective(record: Record, body: str | None) -> Record:
-    """Give a record with another body."""
-    return msgspec.structs.replace(record, body=encoded(body))

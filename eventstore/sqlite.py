@@ -225,8 +225,8 @@ class SqliteBackend:
             connection, self._connection = self._connection, None
             if connection is not None:
                 with self._lock:
-                    if not self._read_only and self._failed is None:
-                        _checkpoint(connection)
+                    if self._wal_fd is not None and self._failed is None:
+                        self._checkpoint(connection)
                     self._forget_wal()
                     connection.close()
             if self._file_lock is not None:
@@ -295,7 +295,7 @@ class SqliteBackend:
             else:
                 self._insert_batch(thread, records, listing)
             if self._wal_bytes > WAL_BYTES_HARD:
-                self._checkpoint()
+                self._checkpoint(self._db)
 
     def _require_previous(self, thread: str, position: int) -> None:
         """Refuse to append behind events that went with a lost -wal: they were acknowledged, and are gone."""
@@ -324,7 +324,7 @@ class SqliteBackend:
             if syncs:
                 self._set_synchronous(full=False)
         if ends_turn and self._wal_bytes > WAL_BYTES_SOFT:
-            self._checkpoint()
+            self._checkpoint(self._db)
 
     def _insert_record(self, number: int, record: Record) -> int:
         """Store one record and give its store-wide cursor."""
@@ -415,8 +415,17 @@ class SqliteBackend:
         self._sources.clear()
         self._ids.clear()
 
-    def _checkpoint(self) -> None:
-        _checkpoint(self._db)
+    def _checkpoint(self, connection: sqlite3.Connection) -> None:
+        """Move what the -wal holds into the file.
+
+        Where that fails nothing is lost, for all of it stays in the -wal; so whoever appended or closes is not told
+        that this failed. After an input or output error the next write is.
+        """
+        try:
+            _checkpoint(connection)
+        except sqlite3.DatabaseError as error:
+            if _base_code(error) == sqlite3.SQLITE_IOERR:
+                self.fail(f"a checkpoint failed ({error})")
 
     # --- threads ---
 
@@ -744,7 +753,7 @@ class SqliteBackend:
         with self._mutex, self._lock, self._writing:
             self._before_write()
             if self._wal_bytes > WAL_BYTES_SOFT:
-                self._checkpoint()
+                _checkpoint(self._db)
 
     def wal_size(self) -> int:
         """Give the bytes in the -wal now."""
@@ -756,6 +765,11 @@ class SqliteBackend:
 
     def _pragma(self, name: str) -> int:
         return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def _base_code(error: sqlite3.DatabaseError) -> int:
+    """Give the primary result code of an engine's error, 0 for an error of the module itself."""
+    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
 
 
 def _checkpoint(connection: sqlite3.Connection) -> None:
@@ -851,8 +865,7 @@ class Translated:
 
 
 def _translate(error: sqlite3.DatabaseError, path: Path, fail: Callable[[str], None] | None) -> errors.ConvlogError:
-    code = getattr(error, "sqlite_errorcode", 0) or 0
-    base = code & 0xFF
+    base = _base_code(error)
     if base == sqlite3.SQLITE_FULL:
         return errors.StoreFull(f"no room left to write {path}", hint="make room and append again")
     if base in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:

@@ -22,6 +22,7 @@ from convlog.eventstore.events import (
 from convlog.eventstore.events import Usage as StoredUsage
 from convlog.eventstore.records import Draft, Member, fit_key
 
+from .profiles import load_profile
 from .readers import read
 from .readers.parts import CallPart, ForeignPart, Part, ReasoningPart, ResponseParts, ResultPart, TextPart
 
@@ -69,7 +70,7 @@ def record(
     """
     manifest = None if call is None else _manifest(thread, call)
     parts = read(response, format) if response is not None else ResponseParts()
-    source = Source("model", provider=parts.provider, model=parts.model)
+    source = _source(thread, manifest, parts)
     name = parts.response or f"call-{call or thread.position}"
     drafts = _nodes(parts, name, source, _parent(thread, manifest))
     nodes = len(drafts)
@@ -89,6 +90,14 @@ def _manifest(thread: Thread, call: int) -> CallPrepared:
     if not isinstance(body, CallPrepared):
         raise NoSuchCall(f"position {call} is no prepared call", hint="give Prompt.call")
     return body
+
+
+def _source(thread: Thread, manifest: CallPrepared | None, parts: ResponseParts) -> Source:
+    """Name the model as it was asked for: answers often give it a date, and its sealed parts go back to it by name."""
+    if manifest is None:
+        return Source("model", provider=parts.provider, model=parts.model)
+    asked = load_profile(thread.store.attachment(manifest.profile))
+    return Source("model", provider=asked.provider, model=asked.model)
 
 
 def _parent(thread: Thread, manifest: CallPrepared | None) -> int:
@@ -126,7 +135,14 @@ def _body(part: Part, response: str, index: int) -> tuple[Body, bytes | None]:
         case TextPart():
             text, halves = split_halves(part.text)
             body: Body = SegmentAdded(
-                text=text, halves=halves, response=response, part=index, item=part.item, opaque=part.opaque
+                text=text,
+                halves=halves,
+                response=response,
+                part=index,
+                item=part.item,
+                needs=part.needs,
+                signature=part.signature,
+                opaque=part.opaque,
             )
         case ReasoningPart():
             text, halves = split_halves(part.text)
@@ -137,6 +153,7 @@ def _body(part: Part, response: str, index: int) -> tuple[Body, bytes | None]:
                 response=response,
                 part=index,
                 item=part.item,
+                needs=part.needs,
                 signature=part.signature,
                 opaque=part.opaque,
             )
@@ -150,6 +167,7 @@ def _body(part: Part, response: str, index: int) -> tuple[Body, bytes | None]:
                 response=response,
                 part=index,
                 item=part.item,
+                needs=part.needs,
                 signature=part.signature,
                 opaque=part.opaque,
             )
@@ -157,7 +175,9 @@ def _body(part: Part, response: str, index: int) -> tuple[Body, bytes | None]:
             returned = ToolReturned(call=part.call, status=part.status, form="json", response=response, part=index)
             return returned, part.json.encode()
         case ForeignPart():
-            body = SegmentAdded(kind="opaque", response=response, part=index, item=part.item, opaque=part.json)
+            body = SegmentAdded(
+                kind="opaque", response=response, part=index, item=part.item, needs=part.needs, opaque=part.json
+            )
     return body, None
 
 

@@ -19,7 +19,7 @@ from convlog.projections.stages.pieces_v1 import TURN_MEMORY, VERBATIM, Call, Pi
 from convlog.projections.stages.request_v1 import Item, Request
 from convlog.projections.stages.segments_v1 import Step
 from convlog.projections.stages.target_v1 import Options, target
-from tests.vectors_turn_memory import VERSIONS, memory_of
+from tests.vectors.turn_memory import VERSIONS, memory_of
 
 Json = dict[str, Any]
 

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import Raw
 
 from ..errors import TooLarge
-from ..events import Body, Content, Document, Foreign, Image, SegmentAdded, Text, ToolCalled, ToolReturned, Usage
-from .slices import Fields, clean_text, fields_of, items_of, name_of, object_text, spelled, text_of
+from ..events import (
+    Body,
+    Content,
+    Document,
+    Foreign,
+    Image,
+    SegmentAdded,
+    SegmentKind,
+    Text,
+    ToolCalled,
+    ToolReturned,
+    Usage,
+)
+from .slices import Entries, Fields, clean_text, fields_of, items_of, name_of, object_text, spelled, text_of
 
 PROVIDER = "anthropic"
 
@@ -29,31 +41,33 @@ class _Usage(msgspec.Struct):
 _decode_usage = msgspec.json.Decoder(_Usage).decode
 
 Attach = Callable[[bytes], str]
+"""Keeps bytes as an attachment and gives their name."""
+
+_TEXT, _THINKING = frozenset({"type", "text"}), frozenset({"type", "thinking", "signature"})
+_CALL, _MEDIUM = frozenset({"type", "id", "name", "input"}), frozenset({"type", "source"})
+"""Entries of a block, by kind, that have a place in an event."""
 
 
-def rest_of(fields: Fields, mapped: Collection[str]) -> Fields:
-    """Give the entries that have no place in an event."""
-    return {name: value for name, value in fields.items() if name not in mapped}
+def rest_text(fields: Fields, mapped: frozenset[str]) -> str | None:
+    """Give the JSON text of the entries that have no place in an event; None when there are none."""
+    if fields.keys() <= mapped:
+        return None
+    return object_text([entry for entry in fields.items() if entry[0] not in mapped])
 
 
-def rest_text(fields: Fields, mapped: Collection[str]) -> str | None:
-    """Give the JSON text of the entries that have no place in an event."""
-    return object_text(rest_of(fields, mapped).items())
-
-
-def content_of(block: Raw, attach: Attach) -> tuple[Content, Fields]:
-    """Give a block of an input, or of a result, and what of it has no place."""
+def content_of(block: Raw, attach: Attach) -> tuple[Content, str | None]:
+    """Give a block of an input, or of a result, and the JSON text of what has no place."""
     fields = fields_of(block)
     kind = fields and name_of(fields.get("type"))
     if fields and kind == "text":
         text = clean_text(fields.get("text"))
         if text is not None:
-            return Text(*text), rest_of(fields, ("type", "text"))
+            return Text(*text), rest_text(fields, _TEXT)
     elif fields and kind in {"image", "document"}:
         found = _medium(fields, attach, Image if kind == "image" else Document)
         if found is not None:
-            return found, {}
-    return Foreign(json=spelled(block), provider=PROVIDER), {}
+            return found, None
+    return Foreign(json=spelled(block), provider=PROVIDER), None
 
 
 def _medium(fields: Fields, attach: Attach, kind: type[Image | Document]) -> Content | None:
@@ -62,7 +76,7 @@ def _medium(fields: Fields, attach: Attach, kind: type[Image | Document]) -> Con
     if source is None:
         return None
     form, media_type = name_of(source.get("type")), name_of(source.get("media_type"))
-    extra = rest_text(fields, ("type", "source"))
+    extra = rest_text(fields, _MEDIUM)
     if form == "url" and source.keys() == {"type", "url"}:
         return kind(url=name_of(source["url"]), extra=extra)
     text = text_of(source.get("data"))
@@ -80,8 +94,7 @@ def _medium(fields: Fields, attach: Attach, kind: type[Image | Document]) -> Con
 def contents_of(blocks: Sequence[Raw], attach: Attach) -> tuple[tuple[Content, ...], str | None]:
     """Give blocks, and the JSON list of what of each has no place (None when that is nothing)."""
     found = [content_of(block, attach) for block in blocks]
-    rests = [object_text(rest.items()) for _, rest in found]
-    text = f"[{','.join(rest or '{}' for rest in rests)}]" if any(rests) else None
+    text = f"[{','.join(rest or '{}' for _, rest in found)}]" if any(rest for _, rest in found) else None
     return tuple(content for content, _ in found), text
 
 
@@ -102,40 +115,52 @@ def output_of(content: Raw | None, attach: Attach) -> tuple[str | tuple[Content,
     ), None
 
 
-def part_of(block: Raw, response: str | None) -> tuple[Body, bytes | None, str | None]:
-    """Give the event of one block of a response, its output, and what of the block has no place."""
+def part_of(block: Raw, response: str, extra: Entries) -> tuple[Body, bytes | None]:
+    """Give the event of one block of a response, and its output; with `extra` goes what of the block has no place."""
     fields = fields_of(block) or {}
     kind = name_of(fields.get("type")) or ""
     if kind == "text" and (text := clean_text(fields.get("text"))) is not None:
-        return SegmentAdded(text=text[0], halves=text[1], response=response), None, rest_text(fields, ("type", "text"))
+        rest = _with_rest(extra, fields, _TEXT)
+        return SegmentAdded(text=text[0], halves=text[1], response=response, extra=rest), None
     if kind == "thinking" and (text := clean_text(fields.get("thinking"))) is not None:
-        body = SegmentAdded(
+        signature = name_of(fields.get("signature"))
+        return SegmentAdded(
             kind="reasoning",
             text=text[0],
             halves=text[1],
-            signature=name_of(fields.get("signature")),
+            signature=signature,
             response=response,
-        )
-        return body, None, rest_text(fields, ("type", "thinking", "signature"))
-    if kind == "redacted_thinking":
-        return SegmentAdded(kind="reasoning", opaque=spelled(block), response=response), None, None
-    if kind in {"tool_use", "server_tool_use"} and (call := _call(block, fields, response)) is not None:
-        return call, None, rest_text(fields, ("type", "id", "name", "input"))
+            extra=_with_rest(extra, fields, _THINKING),
+        ), None
+    if kind in {"tool_use", "server_tool_use"} and (call := _call(block, fields, kind, response, extra)) is not None:
+        return call, None
+    whole, said = object_text(extra), spelled(block)
     answered = name_of(fields.get("tool_use_id"))
     if kind.endswith("_tool_result") and answered:
-        return ToolReturned(call=answered, form="json", response=response), spelled(block).encode(), None
-    return SegmentAdded(kind="opaque", opaque=spelled(block), response=response), None, None
+        return ToolReturned(call=answered, form="json", response=response, extra=whole), said.encode()
+    hidden: SegmentKind = "reasoning" if kind == "redacted_thinking" else "opaque"
+    return SegmentAdded(kind=hidden, opaque=said, response=response, extra=whole), None
 
 
-def _call(block: Raw, fields: Fields, response: str | None) -> ToolCalled | None:
-    call, name = name_of(fields.get("id")), name_of(fields.get("name"))
+def _call(block: Raw, fields: Fields, kind: str, response: str, extra: Entries) -> ToolCalled | None:
+    call, name, input_ = name_of(fields.get("id")), name_of(fields.get("name")), fields.get("input")
     if not call or not name:
         return None
-    input_ = fields.get("input")
-    text = "{}" if input_ is None else spelled(input_)
-    if name_of(fields.get("type")) == "tool_use":
-        return ToolCalled(call=call, name=name, input=text, response=response)
-    return ToolCalled(call=call, name=name, input=text, response=response, kind="server", opaque=spelled(block))
+    is_server = kind == "server_tool_use"
+    return ToolCalled(
+        call=call,
+        name=name,
+        input="{}" if input_ is None else spelled(input_),
+        kind="server" if is_server else "function",
+        response=response,
+        opaque=spelled(block) if is_server else None,
+        extra=_with_rest(extra, fields, _CALL),
+    )
+
+
+def _with_rest(extra: Entries, fields: Fields, mapped: frozenset[str]) -> str | None:
+    rest = rest_text(fields, mapped)
+    return object_text(extra if rest is None else [*extra, ("block", rest.encode())])
 
 
 def usage_of(data: Raw | None) -> Usage | None:
@@ -145,6 +170,8 @@ def usage_of(data: Raw | None) -> Usage | None:
     try:
         stated = _decode_usage(data)
     except msgspec.DecodeError:
+        return None
+    if stated == _Usage():
         return None
     return Usage(
         input=stated.input_tokens or 0,

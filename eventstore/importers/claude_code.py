@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
+
 from ..errors import PayloadRejected
 from .base import Desk, Entry, Place, Title
 from .claude_code_messages import Line, assistant_line, queued_line, user_line
@@ -17,7 +19,7 @@ from .claude_code_threads import Threads
 from .known import Identity
 from .lines import LineReader, Progress, Record
 from .report import ImportReport
-from .slices import Fields, fields_of, is_true, items_of, name_of, text_of
+from .slices import Fields, fields_of, has_doubled_key, is_true, items_of, name_of, text_of
 from .times import microseconds
 
 KINDS = frozenset(
@@ -132,7 +134,14 @@ class ClaudeCodeMapping:
         else:
             thread = self._threads.main(session, fields, parent, occurred_at)
         line = Line(record, fields, kind, identity, thread, parent, occurred_at, is_side)
-        return self._meaning(line) or self._kept(line)
+        entry = self._meaning(line)
+        if entry is None:
+            return self._kept(line)
+        if record.doubled and record.fields is not None:
+            # The entries that were overruled are nowhere else.
+            verbatim = msgspec.structs.replace(line.verbatim(), stands=False)
+            entry = msgspec.structs.replace(entry, items=(*entry.items, verbatim))
+        return entry
 
     def _meaning(self, line: Line) -> Entry | None:
         """Say what a line means that says something; None for one that is only kept."""
@@ -140,7 +149,10 @@ class ClaudeCodeMapping:
         if line.record.fields is None:
             warn(line.record.line, "not_object", "JSON, but no object")
         elif line.kind in {"user", "assistant"}:
-            message = fields_of(line.fields.get("message"))
+            said = line.fields.get("message")
+            message = fields_of(said)
+            if message and said is not None and has_doubled_key(said, message):
+                warn(line.record.line, "doubled_key", "a message names a key twice; the last one counts")
             found = message and (
                 user_line(line, message, self._desk.attach, self._keeps)
                 if line.kind == "user"

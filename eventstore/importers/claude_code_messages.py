@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from ..canonical import split_halves
-from ..events import InputAdded, RecordKept, SegmentAdded, Source, Text, ToolReturned, TurnState
+from ..events import Content, InputAdded, RecordKept, SegmentAdded, Source, Text, ToolReturned, TurnState
 from ..records import NAME_LENGTH_MAX, encode_blocks
 from .anthropic_blocks import PROVIDER, Attach, contents_of, output_of, part_of, usage_of
 from .base import Compaction, Entry, Item, Place, Response, ThreadInfo, Title
@@ -17,7 +17,7 @@ from .claude_code_results import INTERRUPTED, outcome
 from .claude_code_threads import AGENT, COPY_LABELS
 from .known import Identity
 from .lines import Record
-from .slices import Fields, fields_of, is_true, items_of, name_of, object_text, spelled, text_of
+from .slices import Entries, Fields, fields_of, is_true, items_of, name_of, object_text, spelled, text_of
 from .times import is_plain
 
 SYNTHETIC = "<synthetic>"
@@ -29,8 +29,14 @@ _INPUT_MAPPED = frozenset({"content", "role"})
 _RESPONSE_MAPPED = frozenset({"content", "role", "type", "id", "model"})
 _RESULT_MAPPED = frozenset({"type", "tool_use_id", "content", "is_error"})
 
-Extra = list[tuple[str, bytes | Raw]]
-"""What has no place in an event, entry by entry."""
+_DROPPED = {
+    (is_own, is_timed): frozenset(
+        {"type", "uuid", "message"} | ({"sessionId"} if is_own else set()) | ({"timestamp"} if is_timed else set())
+    )
+    for is_own in (False, True)
+    for is_timed in (False, True)
+}
+"""Entries of a line that its event says in another way: the session by its thread, a time by its microseconds."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -75,19 +81,18 @@ class Line(msgspec.Struct, frozen=True):
         body = RecordKept(format=AGENT, record=self.record.data.decode(), line=self.record.line)
         return Item(body=body, stands="uuid" in self.fields)
 
-    def rest(self, message: Fields, mapped: frozenset[str]) -> Extra:
+    def rest(self, message: Fields, mapped: frozenset[str]) -> Entries:
         """Give what of the line has no place of its own."""
-        dropped = {"type", "uuid", "message"}
-        if self.occurred_at is not None and is_plain(text_of(self.fields["timestamp"]) or ""):
-            dropped.add("timestamp")
-        if not self.is_side and name_of(self.fields.get("sessionId")) == self.thread.id:
-            dropped.add("sessionId")
-        extra: Extra = [entry for entry in self.fields.items() if entry[0] not in dropped]
-        rest: Extra = [entry for entry in message.items() if entry[0] not in mapped]
+        is_own = not self.is_side and name_of(self.fields.get("sessionId")) == self.thread.id
+        is_timed = self.occurred_at is not None and is_plain(self.fields["timestamp"])
+        dropped = _DROPPED[is_own, is_timed]
+        rest: Entries = [entry for entry in self.fields.items() if entry[0] not in dropped]
+        inner: Entries = [entry for entry in message.items() if entry[0] not in mapped]
         if bytes(memoryview(message["content"])[:1]) == b'"':
-            rest.append(("content", b'""'))  # the content was one text, not a list of blocks
-        text = object_text(rest)
-        return extra if text is None else [*extra, ("message", text.encode())]
+            inner.append(("content", b'""'))  # the content was one text, not a list of blocks
+        if inner:
+            rest.append(("message", (object_text(inner) or "").encode()))
+        return rest
 
 
 # --- user lines ---
@@ -112,16 +117,16 @@ def user_line(line: Line, message: Fields, attach: Attach, keeps: Mapping[str, s
         return None
     extra = line.rest(message, _INPUT_MAPPED)
     if blocks is None:
-        items = [_input(line, InputAdded(content=(Text(*split_halves(text or "")),)), extra)]
+        items = [_input(line, (Text(*split_halves(text or "")),), extra)]
     else:
         items = list(_items(line, blocks, extra, attach))
     if is_true(line.fields, "isCompactSummary"):
         return line.entry(items, compaction=_compaction(line, items, keeps, object_text(extra)))
-    interrupted = any(isinstance(item.body, InputAdded) and _is_mark(item.body) for item in items)
+    interrupted = any(isinstance(item.body, InputAdded) and _is_mark(item.body.content) for item in items)
     return line.entry(items, ends="interrupted" if interrupted else None)
 
 
-def _items(line: Line, blocks: Sequence[Raw], extra: Extra, attach: Attach) -> Iterator[Item]:
+def _items(line: Line, blocks: Sequence[Raw], extra: Entries, attach: Attach) -> Iterator[Item]:
     """Give results, and inputs of what stands between them, in order; what the line has over goes with the first."""
     read = [(block, _result_fields(block)) for block in blocks]
     results = sum(fields is not None for _, fields in read)
@@ -129,8 +134,8 @@ def _items(line: Line, blocks: Sequence[Raw], extra: Extra, attach: Attach) -> I
     for is_result, group in groupby(read, key=lambda pair: pair[1] is not None):
         if not is_result:
             content, rests = contents_of([block for block, _ in group], attach)
-            more: Extra = [] if rests is None else [("blocks", rests.encode())]
-            yield _input(line, InputAdded(content=content), [*extra, *more], answering=results > 0)
+            more: Entries = [] if rests is None else [("blocks", rests.encode())]
+            yield _input(line, content, [*extra, *more], answering=results > 0)
             extra = []
             continue
         for _, fields in group:
@@ -138,19 +143,20 @@ def _items(line: Line, blocks: Sequence[Raw], extra: Extra, attach: Attach) -> I
                 yield _result(fields, stated, extra, attach)
                 extra = []
     if not blocks:
-        yield _input(line, InputAdded(content=()), extra)
+        yield _input(line, (), extra)
 
 
-def _input(line: Line, body: InputAdded, extra: Extra, *, answering: bool = False) -> Item:
-    by_program = is_true(line.fields, "isMeta") or is_true(line.fields, "isCompactSummary") or _is_mark(body)
+def _input(line: Line, content: tuple[Content, ...], extra: Entries, *, answering: bool = False) -> Item:
+    by_program = is_true(line.fields, "isMeta") or is_true(line.fields, "isCompactSummary") or _is_mark(content)
     source = HOST if by_program else PARENT_AGENT if line.is_side else USER
-    body = msgspec.structs.replace(body, steer=by_program or answering, extra=object_text(extra))
-    return Item(body=body, source=source)
+    return Item(
+        body=InputAdded(content=content, steer=by_program or answering, extra=object_text(extra)), source=source
+    )
 
 
-def _is_mark(body: InputAdded) -> bool:
+def _is_mark(content: tuple[Content, ...]) -> bool:
     """Whether an input is the program's note that the user stopped the agent."""
-    return len(body.content) == 1 and isinstance(text := body.content[0], Text) and text.text.startswith(INTERRUPTED)
+    return len(content) == 1 and isinstance(text := content[0], Text) and text.text.startswith(INTERRUPTED)
 
 
 def _result_fields(block: Raw) -> Fields | None:
@@ -160,9 +166,9 @@ def _result_fields(block: Raw) -> Fields | None:
     return fields if name_of(fields.get("tool_use_id")) else None
 
 
-def _result(fields: Fields, stated: Raw | None, extra: Extra, attach: Attach) -> Item:
+def _result(fields: Fields, stated: Raw | None, extra: Entries, attach: Attach) -> Item:
     said, other = output_of(fields.get("content"), attach)
-    rest: Extra = [entry for entry in fields.items() if entry[0] not in _RESULT_MAPPED]
+    rest: Entries = [entry for entry in fields.items() if entry[0] not in _RESULT_MAPPED]
     if "is_error" in fields and bytes(fields["is_error"]) != b"true":
         rest.append(("is_error", fields["is_error"]))  # false, and not there, are two things to an export
     text = object_text(rest)
@@ -210,7 +216,7 @@ def queued_line(line: Line) -> Entry | None:
     prompt = text_of(attachment.get("prompt"))
     if not prompt or name_of(attachment.get("commandMode")) not in {None, "prompt"}:
         return None
-    extra: Extra = [entry for entry in line.fields.items() if entry[0] not in {"uuid", "attachment"}]
+    extra: Entries = [entry for entry in line.fields.items() if entry[0] not in {"uuid", "attachment"}]
     rest = object_text(entry for entry in attachment.items() if entry[0] != "prompt")
     if rest is not None:
         extra.append(("attachment", rest.encode()))
@@ -257,16 +263,14 @@ def assistant_line(line: Line, message: Fields) -> Entry | None:
     return line.entry(_parts(blocks, response.id, source, extra), response=response)
 
 
-def _parts(blocks: Sequence[Raw], response: str, source: Source, extra: Extra) -> Iterator[Item]:
+def _parts(blocks: Sequence[Raw], response: str, source: Source, extra: Entries) -> Iterator[Item]:
     for block in blocks:
-        body, output, rest = part_of(block, response)
-        if rest is not None:
-            extra = [*extra, ("block", rest.encode())]
-        yield Item(body=msgspec.structs.replace(body, extra=object_text(extra)), source=source, output=output)
+        body, output = part_of(block, response, extra)
+        yield Item(body=body, source=source, output=output)
         extra = []
 
 
-def _notice(line: Line, message: Fields, extra: Extra) -> Entry:
+def _notice(line: Line, message: Fields, extra: Entries) -> Entry:
     """Keep what the program said in a model's place, such as that a request failed."""
     content = message["content"]
     text = text_of(content)

@@ -29,6 +29,8 @@ class Record(msgspec.Struct, frozen=True):
     data: bytes
     fields: Fields | None
     """The entries of its object; None when it is JSON, but no object."""
+    doubled: bool = False
+    """The object names a key twice: `fields` has the last."""
 
 
 class LineReader:
@@ -52,9 +54,32 @@ class LineReader:
             self._take(raw)
             if len(raw) > LINE_BYTES_MAX:
                 self._skip(number, len(raw), ended=raw.endswith(b"\n"))
-            else:
-                yield from self._records(number, raw)
+                continue
+            data = raw.removeprefix(BOM).strip() if number == 1 else raw.strip()
+            if not data:
+                continue
+            whole = _utf8(data)
+            if is_too_deep(whole):
+                self._report.records += 1
+                self._report.lose(number, "too_deep", "nested deeper than JSON is read here")
+                continue
+            try:
+                record = read_record(number, whole)
+            except PayloadRejected:
+                yield from self._pieces(number, raw, whole.decode())
+                continue
+            yield self._look_at(record, repaired=whole is not data)
         self._report.digest = self._hasher.hexdigest()
+
+    def _look_at(self, record: Record, *, repaired: bool) -> Record:
+        report = self._report
+        report.records += 1
+        if repaired:
+            report.warn(record.line, "invalid_utf8", "bytes that are no UTF-8 became U+FFFD")
+            report.repaired += 1
+        if record.doubled:
+            report.warn(record.line, "doubled_key", "an object names a key twice; the last one counts")
+        return record
 
     def _take(self, raw: bytes) -> None:
         report = self._report
@@ -73,59 +98,41 @@ class LineReader:
         self._report.records += 1
         self._report.lose(number, "line_too_long", f"{size:,} bytes; the limit is {LINE_BYTES_MAX:,}")
 
-    def _records(self, number: int, raw: bytes) -> Iterator[Record]:
-        data = raw.removeprefix(BOM) if number == 1 else raw
-        data = data.strip()
-        if not data:
-            return
-        report = self._report
-        whole = _utf8(data)
-        if is_too_deep(whole):
-            report.records += 1
-            report.lose(number, "too_deep", "nested deeper than JSON is read here")
-            return
-        try:
-            record = _record(number, whole)
-        except PayloadRejected:
-            yield from self._pieces(number, raw, whole.decode())
-            return
-        report.records += 1
-        if whole is not data:
-            report.warn(number, "invalid_utf8", "bytes that are no UTF-8 became U+FFFD")
-            report.repaired += 1
-        if record.fields is not None and has_doubled_key(whole, record.fields):
-            report.warn(number, "doubled_key", "an object names a key twice; the last one counts")
-        yield record
-
     def _pieces(self, number: int, raw: bytes, text: str) -> Iterator[Record]:
         """Read a line that is not one JSON value: several welded together, or none."""
         report = self._report
         values, end = _values(text)
-        if len(values) > 1 or (values and end < len(text)):
+        if values:
             report.warn(number, "welded_record", f"{len(values)} JSON values on one line")
             report.repaired += len(values)
         for value in values:
-            report.records += 1
             try:
-                yield _record(number, value.encode())
+                yield self._look_at(read_record(number, value.encode()), repaired=False)
             except PayloadRejected as error:
+                report.records += 1
                 report.lose(number, "bad_line", error.message)
         if end == len(text):
             return
         report.records += 1
         is_torn = not raw.endswith(b"\n")
         report.lose(number, "torn_tail" if is_torn else "bad_line", _excerpt(text[end:]))
-        if is_torn and not values:
-            self.torn = raw
-        elif number == 1:
+        if is_torn:
+            self.torn = text[end:].encode() if values else raw
+        elif number == 1 and not values:
             self.stump = raw
 
 
-def _record(number: int, data: bytes) -> Record:
+def read_record(number: int, data: bytes) -> Record:
+    """Read one JSON value.
+
+    Raises:
+        PayloadRejected: it is none.
+    """
     fields = fields_of(data)
     if fields is None:
         parse_json(data)  # what is no object must still be JSON
-    return Record(number, data, fields)
+        return Record(number, data, None)
+    return Record(number, data, fields, has_doubled_key(data, fields))
 
 
 def _utf8(data: bytes) -> bytes:
@@ -169,7 +176,7 @@ def rejoined(torn: bytes, stump: bytes) -> Record | None:
         return None
     try:
         data.decode()
-        record = _record(1, data)
+        record = read_record(1, data)
     except (UnicodeDecodeError, PayloadRejected):
         return None
     return record if record.fields is not None else None

@@ -22,11 +22,14 @@ from ..events import Halves
 Fields = dict[str, Raw]
 """The entries of a JSON object, in order."""
 
+Entries = list[tuple[str, bytes | Raw]]
+"""Entries of an object that is to be written."""
+
 Cut = TypeVar("Cut")
 
 _decode_object = msgspec.json.Decoder(Fields).decode
 _decode_array = msgspec.json.Decoder(list[Raw]).decode
-_decode_text = msgspec.json.Decoder(str).decode
+_decode_text: Callable[[bytes | Raw], str | None] = msgspec.json.Decoder(str | None).decode
 _encode = msgspec.json.Encoder().encode
 
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -85,12 +88,10 @@ def items_of(data: bytes | Raw | None) -> list[Raw] | None:
 
 def text_of(data: bytes | Raw | None) -> str | None:
     """Give a string as it is, half surrogates included; None for what is no string."""
-    if data is None:
+    if data is None or bytes(memoryview(data)[:1]) != b'"':
         return None
     try:
         return _decode_text(data)
-    except msgspec.ValidationError:
-        return None
     except msgspec.DecodeError:
         value = parse_json(bytes(data))
         return value if isinstance(value, str) else None
@@ -101,10 +102,11 @@ def clean_text(data: Raw | None) -> tuple[str, Halves] | None:
     if data is None:
         return None
     try:
-        return _decode_text(data), ()  # msgspec reads no half surrogates: what it gives is well formed
+        text = _decode_text(data)
     except msgspec.DecodeError:
         text = text_of(data)
         return None if text is None else split_halves(text)
+    return None if text is None else (text, ())  # msgspec reads no half surrogates: what it gives is well formed
 
 
 def name_of(data: Raw | None) -> str | None:

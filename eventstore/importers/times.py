@@ -22,4 +22,4 @@ def microseconds(text: str | None) -> int | None:
 
 def is_plain(data: Raw) -> bool:
     """Whether a readable time is written with milliseconds and `Z`, so that its microseconds give its text again."""
-    return len(data) == _PLAIN_LENGTH and bytes(data)[-6::4] == b"."
+    return len(data) == _PLAIN_LENGTH and bytes(data)[-6::4] == b".Z"

@@ -6,7 +6,7 @@ what the models behind Converse ask of it holds here too (A17 to A19).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from ..stages.documents_v1 import DocumentNames, format_of
 from ..stages.images_v1 import Place, refused
 from ..stages.marks_v1 import marked, places
 from ..stages.media_v1 import Media, media
-from ..stages.messages_v1 import CALL, RESULT, THOUGHT, Message, Part, Talk, is_only_thought
+from ..stages.messages_v1 import CALL, RESULT, THOUGHT, Message, Part, Talk
 from ..stages.pairing_v1 import paired
 from ..stages.pieces_v1 import Call, Document, Foreign, Image, Piece, Reasoning, Result, Text, Tools
 from ..stages.repairs_v1 import Repairs
@@ -229,7 +229,8 @@ class _Builder:
 
     def _mend_thinking(self) -> None:
         """A18: a message with reasoning starts with it. A17: so does the open loop's, or thinking is off."""
-        self._drop_thoughts("X4: reasoning alone is no message", is_only_thought)
+        for part in self._talk.cut_thoughts():
+            self._repairs.drop(self._pieces[part.pieces[0]], "A18: reasoning that led to nothing")
         self._drop_thoughts("A18: reasoning not first in its message", _starts_otherwise)
         if not self._thinking or (self._options.thinking or {}).get("type") != "enabled":
             return
@@ -240,7 +241,7 @@ class _Builder:
             self._drop_thoughts("A17: the open loop does not start with reasoning", bool)
             self._repairs.add("system", "thinking", "A17: thinking is off for this call")
 
-    def _drop_thoughts(self, rule: str, unwanted: Any) -> None:
+    def _drop_thoughts(self, rule: str, unwanted: Callable[[Message], bool]) -> None:
         for part in self._talk.drop_thoughts(unwanted):
             self._repairs.drop(self._pieces[part.pieces[0]], rule)
 

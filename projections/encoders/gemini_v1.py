@@ -107,7 +107,11 @@ class _Builder:
             self._say_own(index, piece, element.opaque, SAID)
             return
         if is_blank(element.text):
-            self._repairs.drop(piece, "X4: empty text")
+            seal = self._signature(piece, element.signature) if own else None
+            if seal is None:
+                self._repairs.drop(piece, "X4: empty text")
+            else:
+                self._say(piece, Part({"text": "", SIGNATURE: seal}, (index,), THOUGHT, piece.group))
             return
         text = self._formed(piece, element.text)
         if piece.role == "system" and self._talk.last is None:

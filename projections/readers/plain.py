@@ -10,7 +10,7 @@ from typing import Any
 def plain(value: Any) -> Any:
     """Give objects as dicts without absent members, tuples as lists, and bytes as base64 text."""
     if hasattr(value, "model_dump"):
-        return plain(value.model_dump(by_alias=True, exclude_none=True))
+        return plain(value.model_dump(by_alias=True, exclude_none=True, warnings=False))
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

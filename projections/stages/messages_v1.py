@@ -87,6 +87,14 @@ class Talk:
                 message.parts = [part for part in message.parts if part.kind != THOUGHT]
         return dropped
 
+    def cut_thoughts(self) -> list[Part]:
+        """Take out reasoning at the end of a message of the assistant: what it led to never came."""
+        dropped: list[Part] = []
+        for message in self.messages:
+            while message.role == self._assistant and message.parts and message.parts[-1].kind == THOUGHT:
+                dropped.append(message.parts.pop())
+        return dropped
+
     def close(self, repairs: Repairs, *, prefill: bool = False) -> list[Message]:
         """Give the messages: alternating, the user's first and, unless `prefill`, last."""
         messages: list[Message] = []

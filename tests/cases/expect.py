@@ -229,7 +229,7 @@ class Judge:
         for label in expected:
             thread, position = self._run.labels[label]
             if thread not in exported:
-                lines = convlog.export_thread(self._store, self._thread(thread))
+                lines = convlog.export_thread(self._store, self._thread(thread).id)
                 exported[thread] = b"".join(lines).decode()
             event = self._thread(thread).event(position)
             if event.body is None or event.hash.hex() not in exported[thread]:
@@ -424,7 +424,7 @@ class Judge:
         return [label for label, thread in self._run.threads.items() if thread in listed]
 
     def _say_export(self) -> str:
-        lines = (convlog.export_thread(self._store, self._thread(label)) for label in self._live())
+        lines = (convlog.export_thread(self._store, self._thread(label).id) for label in self._live())
         return b"".join(line for each in lines for line in each).decode()
 
     def _say_store_bytes(self) -> str:
@@ -455,12 +455,12 @@ class Judge:
         yield from ()
 
     def _export_roundtrip(self, _expected: bool) -> Iterator[str]:  # noqa: FBT001 - a case's own value
-        from convlog.eventstore.native import import_native
+        from convlog.eventstore.native_import import import_native
 
         for label in self._live():
             thread = self._thread(label)
             with convlog.open(":memory:") as other:
-                import_native(other, convlog.export_thread(self._store, thread))
+                import_native(other, convlog.export_thread(self._store, thread.id))
                 copy = other.thread(thread.id)
                 if [event.hash for event in copy.events()] != [event.hash for event in thread.events()]:
                     yield f"{label} comes back otherwise"

@@ -185,7 +185,7 @@ class Worker:
 
         redact(
             self.store,
-            self._thread(step),
+            self._thread(step).id,
             [step["target"]],
             match=step["match"],
             replacement=step["with"],

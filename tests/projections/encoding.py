@@ -6,8 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from convlog.projections.lint import lint
 from convlog.projections.profiles import Profile, load_profile, profile_bytes
+from convlog.projections.readers import ResponseParts
 from convlog.projections.registry import get
 from convlog.projections.stages.pieces_v1 import Piece
 from convlog.projections.stages.request_v1 import Request, blocks, body, marks, pointers
@@ -117,6 +120,17 @@ def assert_pointers(request: Request) -> None:
         assert {key: found[key] for key in said} == said
 
 
+def spelled_alike(response: ResponseParts) -> ResponseParts:
+    """Give a response whose opaque parts have their members in the order of their names."""
+    parts = []
+    for part in response.parts:
+        opaque = getattr(part, "opaque", None)
+        if opaque is not None:
+            part = msgspec.structs.replace(part, opaque=json.dumps(json.loads(opaque), sort_keys=True))
+        parts.append(part)
+    return msgspec.structs.replace(response, parts=tuple(parts))
+
+
 def marked_pointers(request: Request) -> list[str]:
     """Give the pointers of the marked blocks."""
     wires = [wire for item in request.items for wire in item.blocks]
@@ -133,6 +147,7 @@ __all__ = [
     "profile_for",
     "refusals",
     "rules",
+    "spelled_alike",
     "target_for",
     "value_of",
 ]

@@ -321,6 +321,16 @@ def test_reasoning_that_would_be_refused_is_left_out(
     assert rules(request) == [rule]
 
 
+def test_reasoning_that_led_to_nothing_is_left_out() -> None:
+    cut = piece("assistant", Reasoning("Hm", "c2ln", None, **OWN), "g")
+    late = piece("assistant", Reasoning("Hm", "c2ln", None, **OWN), "h")
+    said = [piece("assistant", Reasoning("Hm.", "c2ln", None, **OWN), "h"), piece("assistant", Text("Wet."), "h")]
+    request = build(user(), cut, user("And now?"), *said, late, user("So?"), options=THINK)
+    kinds = [[*block] for message in value_of(request)["messages"] for block in message["content"]]
+    assert kinds == [["text"], ["text"], ["reasoningContent"], ["text"], ["text"]]
+    assert rules(request) == ["A18", "A18"]
+
+
 def test_an_open_loop_without_reasoning_turns_manual_thinking_off() -> None:
     request = build(user(), *asked(call()), result(1, WET), options=MANUAL)
     assert value_of(request)["additionalModelRequestFields"] == {"thinking": {"type": "disabled"}}

@@ -342,14 +342,15 @@ def test_own_reasoning_goes_back_and_other_reasoning_never() -> None:
     assert rules(request) == ["X3"]
 
 
-def test_a_signed_text_goes_back_as_it_came() -> None:
-    opaque = '{"text":"Wet.","thoughtSignature":"c2ln"}'
-    said = contents(user(), piece("assistant", Text("Wet.", None, opaque, **OWN)), user("And now?"))
+@pytest.mark.parametrize("opaque", [None, '{"text":"Wet.","thoughtSignature":"c2ln"}'])
+def test_a_signed_text_goes_back_as_it_came(opaque: str | None) -> None:
+    said = contents(user(), piece("assistant", Text("Wet.", "c2ln", opaque, **OWN)), user("And now?"))
     assert said[1]["parts"] == [{"text": "Wet.", "thoughtSignature": "c2ln"}]
 
 
-def test_a_seal_without_text_stays_where_it_was() -> None:
-    seal = piece("assistant", Reasoning("", "c2ln", None, **OWN), "g")
+@pytest.mark.parametrize("kind", [Reasoning, Text])
+def test_a_seal_without_text_stays_where_it_was(kind: type[Reasoning | Text]) -> None:
+    seal = piece("assistant", kind("", "c2ln", None, **OWN), "g")
     said = contents(user(), piece("assistant", Text("Wet."), "g"), seal, user("And now?"))
     assert said[1]["parts"] == [{"text": "Wet."}, {"text": "", "thoughtSignature": "c2ln"}]
 

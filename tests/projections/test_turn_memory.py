@@ -20,7 +20,7 @@ from convlog.projections.stages.segments_v1 import (
 )
 from convlog.projections.tool_maps import tool_map
 from convlog.projections.turn_memory import v1, v2, v3, v4, v5, v6
-from tests.vectors_turn_memory import run
+from tests.vectors.turn_memory import run
 
 WORKSPACE = "/srv/app"
 KEEN = tool_map("keen")
