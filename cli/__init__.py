@@ -10,15 +10,26 @@ if not __name__.startswith("convlog."):
 from .group import LazyGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": (
+        "demo",
+        "Import a sample session into a store of its own, replay it, prepare a prompt, and verify everything.",
+    ),
     "init": ("init", "Make a store for this folder."),
     "import": ("import_files", "Take in recorded sessions."),
     "threads": ("threads", "List the threads, last touched first."),
     "log": ("log", "Show what happened in a thread, newest first."),
     "show": ("show", "Show what an address names."),
+    "replay": ("replay", "Derive past prompts again and say whether they are provably what the model saw."),
+    "why": ("why", "Say why a prompt is as it is."),
+    "diff": ("diff", "Compare two prompts."),
     "verify": ("verify", "Check the chain and the bodies against their hashes."),
+    "audit": ("audit", "Check each thread's chain, derive all of its calls again, and sum up by version and verdict."),
+    "project": ("project", "Run a projection over a thread and print what it gives."),
     "branch": ("branch", "List, name, switch to or drop branches."),
     "append": ("append", "Append one event to a thread."),
+    "compact": ("compact", "Summarise a range in prompts from here on."),
     "doctor": ("doctor", "Say which store is used, why, and how it is."),
+    "assemblers": ("assemblers", "List every installed projection by version."),
     "export": ("export", "Write a thread to a file or to stdout."),
     "schema": ("schema", "Print the JSON Schema of the events."),
     "redact": ("redact", "Take words, or whole events, out of a thread."),

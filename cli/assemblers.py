@@ -15,7 +15,10 @@ SCHEMA = "assemblers/1"
 @click.command()
 @click.pass_obj
 def command(shell: Shell) -> None:
-    """List every installed projection by version, with its fingerprint and the calls it made in this store."""
+    """List every installed projection by version.
+
+    With the fingerprint of its code and the calls that it made in this store.
+    """
     from convlog.projections import freeze, registry
 
     made = _made(shell)

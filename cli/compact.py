@@ -44,9 +44,10 @@ def command(
     dry_run: bool,
     check: bool,
 ) -> None:
-    """Summarise 'THREAD:2..15' in prompts from here on.
+    """Summarise a range in prompts from here on.
 
-    A range that would cut a call from its result is refused, and the smallest closed range around it named.
+    'THREAD:2..15' names one. A range that would cut a call from its result is refused, and the smallest closed range
+    around it named.
     """
     from convlog.eventstore.addresses import resolve
     from convlog.eventstore.ranges import closed_range

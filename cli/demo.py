@@ -26,9 +26,9 @@ SAMPLE = "sample.jsonl"
 @click.option("--keep", metavar="PATH", type=click.Path(path_type=Path), help="Make the store there, and leave it.")
 @click.pass_obj
 def command(shell: Shell, *, keep: Path | None) -> None:
-    """Import a sample session into a store of its own, replay it, prepare a prompt, and verify everything.
+    """Import a sample session, replay it, prepare a prompt and verify everything.
 
-    The session is a recorded coding session with an edited question, a parallel batch of calls, a failed command, a
+    The store is one of its own. The session is a coding session with an edited question, a parallel batch of calls, a failed command, a
     result that comes late and a compaction. Nothing of yours is read or written.
     """
     from convlog.projections.conversation import open as open_store

@@ -36,7 +36,9 @@ def command(
     stat: bool,
     exit_code: bool,
 ) -> None:
-    """Compare two prompts: THREAD/4 THREAD/5, two branches, or one address --as A@1 --as A@2.
+    """Compare two prompts.
+
+    THREAD/4 and THREAD/5, two branches, or one address with --as A@1 --as A@2.
 
     Shows the blocks and words that differ, the event that made the first difference, and how many blocks from the start
     stay equal (what a provider's cache still serves).

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from convlog.eventstore.store import Store
 
 STDIN = "-"
+NATIVE = "convlog"
 
 WARNINGS_SHOWN = 10
 """Warnings of one file that are shown unless more are asked for."""
@@ -60,7 +62,13 @@ def command(
     failed = unknown = 0
     with _store(shell, dry_run=dry_run) as store, _bar(shell) as progress:
         for path in paths:
-            for found in _import(store, path, progress, options):
+            data = sys.stdin.buffer.read() if path == STDIN else None
+            if _is_native(path, data, form):
+                if title is not None:
+                    raise click.UsageError("an export keeps its own name; --thread is for sessions")
+                failed += not _import_native(shell, store, path, data, options)
+                continue
+            for found in _import(store, path, data, progress, options):
                 if found.report is None and found.format is None and Path(path).is_dir():
                     unknown += 1
                     _say_unknown(shell, found)
@@ -84,13 +92,15 @@ def _store(shell: Shell, *, dry_run: bool) -> Store:
     return shell.open(write=True, create=True)
 
 
-def _import(store: Store, path: str, progress: FolderProgress | None, options: dict[str, Any]) -> list[Found]:
+def _import(
+    store: Store, path: str, data: bytes | None, progress: FolderProgress | None, options: dict[str, Any]
+) -> list[Found]:
     from convlog.eventstore.errors import ImportFailed, ThreadDeleted
     from convlog.eventstore.importers import Found, import_file, import_path
 
     try:
-        if path == STDIN:
-            report = import_file(store, sys.stdin.buffer.read(), **options)
+        if data is not None:
+            report = import_file(store, data, **options)
             return [Found(path=STDIN, format=report.format, report=report)]
         return import_path(store, path, progress=progress, **options)
     except (ImportFailed, ThreadDeleted) as error:
@@ -103,6 +113,48 @@ def _name(store: Store, report: ImportReport, title: str) -> None:
         thread = store.thread(report.thread_ids[0])
         if thread.title != title:
             thread.set_title(title)
+
+
+# --- native exports ---
+
+
+def _is_native(path: str, data: bytes | None, form: str | None) -> bool:
+    """Whether a file is an export of this program, by name or by its first line."""
+    from convlog.eventstore.native import LINE_BYTES_MAX
+    from convlog.eventstore.native_import import is_native
+
+    if form is not None or Path(path).is_dir():
+        return form == NATIVE
+    with _opened(path, data) as stream:
+        return is_native(stream.readline(LINE_BYTES_MAX))
+
+
+def _import_native(shell: Shell, store: Store, path: str, data: bytes | None, options: dict[str, Any]) -> bool:
+    """Take in an export of this program; a dry run checks the file by itself. Whether it came in."""
+    from convlog.eventstore.errors import Diverged, ImportFailed, ThreadDeleted
+    from convlog.eventstore.native_import import import_native
+    from convlog.eventstore.store import open_store
+
+    dry_run = options["dry_run"]
+    try:
+        with _opened(path, data) as lines, open_store(":memory:") if dry_run else nullcontext(store) as target:
+            done = import_native(target, lines, again=options["again"])
+    except (ImportFailed, Diverged, ThreadDeleted) as error:
+        shell.report(error)
+        return False
+    if shell.as_json:
+        shell.emit(
+            "import-native/1", path=visible_line(path), thread=done.thread, events=done.events, stored=done.stored
+        )
+    else:
+        added = "whole, would add at most" if dry_run else "added"
+        what = f"{counted(done.stored, 'event')} of {done.events:,} in {done.thread[:8]}"
+        shell.write(f"{visible_line(path)}  {NATIVE}: {added} {what}")
+    return True
+
+
+def _opened(path: str, data: bytes | None) -> BinaryIO:
+    return Path(path).open("rb") if data is None else io.BytesIO(data)
 
 
 # --- words ---

@@ -15,7 +15,10 @@ SCHEMA = "project/1"
 @click.option("--param", "parameters", metavar="NAME=JSON", multiple=True, help="A parameter of the projection.")
 @click.pass_obj
 def command(shell: Shell, *, projection: str, address: str, parameters: tuple[str, ...]) -> None:
-    """Run a projection over a thread (or the path to a node, THREAD:17) and print what it gives."""
+    """Run a projection over a thread and print what it gives.
+
+    THREAD:17 names the path to a node.
+    """
     import msgspec
 
     from convlog.eventstore.addresses import resolve

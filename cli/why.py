@@ -35,7 +35,10 @@ def command(
     assembler: str | None,
     encoder: str | None,
 ) -> None:
-    """Say why a prompt is as it is: THREAD/5 for a call, THREAD:17 for the prompt that would be due there."""
+    """Say why a prompt is as it is.
+
+    THREAD/5 names a call, THREAD:17 the prompt that would be due there.
+    """
     from convlog.projections.explain import explain, pieces_at
 
     from .prompts import named

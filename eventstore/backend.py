@@ -120,7 +120,7 @@ class Backend(Protocol):
         """Where the store is, for messages."""
 
     def create(self, row: ThreadRow, records: Sequence[Record]) -> None:
-        """Store a thread's row with its first records. Raises `ThreadTaken`."""
+        """Store a thread's row with its first records. Raises `ThreadTaken`, `NoSuchThread` for its origin."""
 
     def append(self, thread: str, records: Sequence[Record], listing: Listing | None) -> None:
         """Store records, all or none, durable on return. Raises `PositionTaken`, `KeyTaken`."""
@@ -168,7 +168,10 @@ class Backend(Protocol):
         """Give the position of the `redacted` event that erased this one."""
 
     def delete(self, threads: Sequence[str], store_thread: str, records: Sequence[Record]) -> None:
-        """Erase whole threads and store the notes that say so, in one transaction. Raises `PositionTaken`."""
+        """Erase whole threads, forks before what they share, and store the notes that say so, in one transaction.
+
+        Raises `PositionTaken`, and `HasForks` when a thread that stays shares one that goes.
+        """
 
     def is_deleted(self, thread: str) -> bool:
         """Whether a thread of this id was deleted here."""

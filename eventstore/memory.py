@@ -58,6 +58,8 @@ class MemoryBackend:
         """Store a thread's row with its first records."""
         with self._mutex:
             self._require_open()
+            if row.origin is not None:
+                self._own(row.origin)
             if row.thread in self._rows:
                 raise ThreadTaken(row.thread)
             self._rows[row.thread] = row
@@ -206,6 +208,7 @@ class MemoryBackend:
             self._require_free(store_thread, records)
             for thread in threads:
                 self._own(thread)
+                self._require_unshared(thread, threads)
             self._insert(store_thread, records, None)
             for thread in threads:
                 self._drop_uses(thread)
@@ -215,6 +218,11 @@ class MemoryBackend:
             self._feed = {number: place for number, place in self._feed.items() if place[0] not in gone}
             self._redactions = {place: by for place, by in self._redactions.items() if place[0] not in gone}
             self._cache = {name: kept for name, kept in self._cache.items() if kept[0] not in gone}
+
+    def _require_unshared(self, thread: str, gone: Sequence[str]) -> None:
+        for fork in self.forks(thread):
+            if fork.thread not in gone:
+                raise errors.HasForks(f"thread {fork.thread[:12]} shares the log of {thread[:12]}", hint="look again")
 
     def is_deleted(self, thread: str) -> bool:
         """Whether a thread of this id was deleted here."""

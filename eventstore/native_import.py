@@ -330,9 +330,12 @@ class _Digest:
 
 def _unbase64(chunk: Chunk) -> bytes:
     try:
-        return base64.b64decode(chunk.bytes, validate=True)
+        data = base64.b64decode(chunk.bytes, validate=True)
     except binascii.Error as error:
         raise ImportFailed(f"attachment {chunk.attachment[:16]}: {error}") from None
+    if base64.b64encode(data).decode() != chunk.bytes:
+        raise ImportFailed(f"attachment {chunk.attachment[:16]}: its base64 has bits left over")
+    return data
 
 
 def _is_id(text: str) -> bool:

@@ -326,36 +326,27 @@ class SqliteBackend:
         if ends_turn and self._wal_bytes > WAL_BYTES_SOFT:
             self._checkpoint(self._db)
 
-    def _insert_record(self, number: int, record: Record) -> int:
-        """Store one record and give its store-wide cursor."""
-        inserted = self._writer.execute(_INSERT, self._values(number, record))
-        if inserted.rowcount != 1:
+    def _insert_record(self, number: int, record: Record) -> None:
+        self._require_stored(self._writer.execute(_INSERT, self._values(number, record)).rowcount, 1)
+
+    def _require_stored(self, stored: int, given: int) -> None:
+        if stored != given:
             self._forget_numbers()
             raise errors.NoSuchThread(f"the thread was deleted from {self._path}")
-        return inserted.lastrowid or 0
 
     def _insert(self, number: int, records: Sequence[Record], listing: Listing | None) -> None:
-        cursor = 0
-        for record in records:
-            cursor = self._insert_record(number, record)
-        if listing is not None:
-            for name in listing.attachments:
-                self._db.execute(
-                    "INSERT OR IGNORE INTO uses SELECT id, ? FROM attachments WHERE name = ?", (number, name)
-                )
-            self._db.execute(
-                "UPDATE threads SET touched = ?, spoke = iif(?, ?, spoke), turns = turns + ?,"
-                " title = coalesce(?, title), preview = coalesce(?, preview) WHERE id = ?",
-                (
-                    cursor,
-                    listing.spoke,
-                    cursor,
-                    listing.turns_ended,
-                    listing.title,
-                    listing.preview,
-                    number,
-                ),
-            )
+        rows = [self._values(number, record) for record in records]
+        self._require_stored(self._db.executemany(_INSERT, rows).rowcount, len(rows))
+        if listing is None:
+            return
+        # The rowid of the last event is the store-wide cursor.
+        self._db.execute(
+            "UPDATE threads SET touched = last_insert_rowid(), spoke = iif(?, last_insert_rowid(), spoke),"
+            " turns = turns + ?, title = coalesce(?, title), preview = coalesce(?, preview) WHERE id = ?",
+            (listing.spoke, listing.turns_ended, listing.title, listing.preview, number),
+        )
+        for name in listing.attachments:
+            self._db.execute("INSERT OR IGNORE INTO uses SELECT id, ? FROM attachments WHERE name = ?", (number, name))
 
     def _values(self, number: int, record: Record) -> tuple[Any, ...]:
         return (
@@ -434,6 +425,8 @@ class SqliteBackend:
         with self._mutex, self._lock, self._writing:
             self._before_write()
             with self._transaction():
+                if row.origin is not None:
+                    self._number(row.origin)
                 try:
                     number = self._insert_thread(row)
                 except sqlite3.IntegrityError:
@@ -584,11 +577,13 @@ class SqliteBackend:
         """Erase whole threads and store the notes that say so, in one transaction."""
         with self._mutex, self._lock, self._writing:
             self._before_write()
+            self._forget_numbers()
             with self._transaction():
                 # The notes first: the store-wide cursor never goes back.
                 self._insert(self._number(store_thread), records, None)
                 for thread in threads:
                     number = self._number(thread)
+                    self._require_unshared(thread)
                     self._drop_uses(number)
                     self._db.execute("INSERT OR IGNORE INTO deleted VALUES (?)", (thread,))
                     self._db.execute("DELETE FROM threads WHERE id = ?", (number,))
@@ -596,6 +591,11 @@ class SqliteBackend:
                         self._db.execute(f"DELETE FROM {table} WHERE thread = ?", (number,))
             self._ids.clear()
             self._checkpoint_whole()
+
+    def _require_unshared(self, thread: str) -> None:
+        fork = self._db.execute("SELECT thread FROM threads WHERE origin = ?", (thread,)).fetchone()
+        if fork is not None:
+            raise errors.HasForks(f"thread {fork[0][:12]} shares the log of {thread[:12]}", hint="look again")
 
     def is_deleted(self, thread: str) -> bool:
         """Whether a thread of this id was deleted here."""
@@ -851,8 +851,11 @@ class Translated:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is not None and isinstance(error, sqlite3.DatabaseError):
+        if isinstance(error, sqlite3.DatabaseError):
             raise self._translate(error) from error
+        if isinstance(error, UnicodeDecodeError):
+            # A damaged file can be one whose damage the engine cannot even put into words.
+            raise errors.StoreDamaged(f"{self._path}: {error}", hint="run `convlog verify`") from error
 
     def _translate(self, error: sqlite3.DatabaseError) -> Exception:
         message = str(error)

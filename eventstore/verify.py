@@ -301,8 +301,9 @@ def _check_listing(backend: Backend, row: ThreadRow, check: LogCheck) -> Iterato
     expected: dict[str, object] = {
         "turns": listed.listing.turns_ended,
         "preview": listed.listing.preview,
-        "created_at": listed.opened_at,
     }
+    if listed.opened is not None:
+        expected["created_at"] = listed.opened_at
     if isinstance(listed.opened, ThreadCreated):
         made = row_of(row.thread, listed.opened, 1, listed.opened_at, None)
         expected |= {name: getattr(made, name) for name in _MADE_ONCE}

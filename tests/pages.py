@@ -4,12 +4,14 @@ What a fenced block is follows from its first word:
 
 - `python`: executed; all blocks of a page share one namespace.
 - `console`: lines after `$ ` are commands (`> ` goes on with the one above), each run by bash and expected to exit 0;
-  the lines below a command, if any, are what it prints. A line `...` stands for any lines.
+  the lines below a command, if any, are what it prints. A line `...` stands for any lines, and `...` in a line for
+  any characters.
 - `sh`: a script, run by bash.
 - `json`, `jsonl`, `toml`: parsed.
 - `text`, `sql`: not looked at.
 
-All blocks of a page run in order in one empty folder. Words after the first one are the reason why a block is not run
+All blocks of a page run in order in one empty folder; the home of its commands holds a recorded Claude Code session, as a
+reader's would. Words after the first one are the reason why a block is not run
 (for example `sh setup`). Before printed and expected lines are compared, what differs from run to run is made equal:
 see `NORMAL`.
 """
@@ -19,6 +21,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -41,6 +44,7 @@ NORMAL = (
 """Patterns of temporary paths, times, durations, and ids or hashes in hex, and what stands for each."""
 
 COMMAND_TIMEOUT_S = 120
+SAMPLE = ROOT / "cli" / "data" / "sample.jsonl"
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -132,13 +136,17 @@ def _environment(folder: Path) -> dict[str, str]:
     program = bin_folder / "convlog"
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m convlog "$@"\n', encoding="utf-8")
     program.chmod(0o755)
+    home = folder.with_name(f"{folder.name}-home")
+    sessions = home / ".claude" / "projects" / "-home-dev-till"
+    sessions.mkdir(parents=True)
+    shutil.copy(SAMPLE, sessions / SAMPLE.name)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CONVLOG_", "XDG_", "PYTEST_"))}
     return {
         **kept,
         "PATH": os.pathsep.join([str(bin_folder), str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         "PYTHONPATH": str(ROOT),
-        "HOME": str(folder),
-        "TMPDIR": str(folder),
+        "HOME": str(home),
+        "TMPDIR": str(home),
         "LC_ALL": "C.UTF-8",
         "NO_COLOR": "1",
         "COLUMNS": "100",
@@ -190,9 +198,13 @@ def _fits(wanted: list[str], found: list[str]) -> bool:
     possible = _skip_wildcards({0}, wanted)
     for line in found:
         stay = {index for index in possible if index < len(wanted) and wanted[index] == "..."}
-        step = {index + 1 for index in possible if index < len(wanted) and wanted[index] == line}
+        step = {index + 1 for index in possible if index < len(wanted) and _line_fits(wanted[index], line)}
         possible = _skip_wildcards(stay | step, wanted)
     return len(wanted) in possible
+
+
+def _line_fits(wanted: str, line: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, wanted.split("..."))), line) is not None
 
 
 def _skip_wildcards(possible: set[int], wanted: list[str]) -> set[int]:

@@ -89,7 +89,7 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     """Id of the first record at the end of the path that the summary leaves out."""
     first: str | None = None
     last: str | None = None
-    """The range's ends, where the source names them; it is then taken as it is."""
+    """The range's ends, where the source names them."""
     maker: str = "host"
     extra: str | None = None
 

@@ -31,11 +31,11 @@ from ..store import Store
 from ..thread import Thread
 from .base import IMPORTED, Compaction, Entry, Item, Place, Response, ThreadInfo, Title
 from .known import Named, compose_key, key_part, parse_key
-from .ranges import named_range, range_above, summary_over
+from .ranges import range_above, summary_over
 from .report import ImportReport
 from .weave import ENDED, FINISHED, TITLED, Refs, Weave
 
-BATCH_EVENTS = 256
+BATCH_EVENTS = 512
 BATCH_BYTES = 4 * 1024 * 1024
 LARGE_BYTES = 1024 * 1024
 """Records over this are tried by themselves first: one that is too large must not take its batch along."""
@@ -274,15 +274,15 @@ class ThreadWriter:
         """Record a summary over the range that it covers, or what else a record of one can be."""
         weave = self.weave
         if compaction.first is not None and compaction.last is not None:
-            nodes = named_range(weave, self.resolve(compaction.first), self.resolve(compaction.last))
+            run: tuple[int, int] | None = (self.resolve(compaction.first), self.resolve(compaction.last))
         else:
             keeps = compaction.keeps and weave.known.place(key_part(compaction.keeps))
-            nodes = range_above(weave, parent, keeps or None)
-        if not nodes:
+            run = range_above(weave, parent, keeps or None)
+        if run is None:
             self._report.warn(entry.record.line, "summary_of_nothing", "nothing of what it sums up is here")
             self._say(entry, entry.items, parent)
             return
-        body: Body | None = summary_over(self.stored, nodes, compaction, exact=compaction.first is not None)
+        body: Body | None = summary_over(self.stored, *run, compaction)
         if body is None:
             self._report.warn(entry.record.line, "summary_not_closed", "its range would part a call from its result")
             body = RecordKept(format=self._scope, record=entry.record.data.decode(), line=entry.record.line)

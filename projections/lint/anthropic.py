@@ -219,11 +219,10 @@ def _edges(view: View, profile: Profile) -> Iterator[Finding]:
     first, last = view.messages[0], view.messages[-1]
     if first.role != "user" and not _compacted(view):
         yield Finding("A1", first.pointer, f"the first message is of role {quote(first.role)}")
-    if last.role != "assistant":
+    if last.role != "assistant" or _paused(last):
         return
     if not profile.prefill:
-        if not _paused(last):
-            yield Finding("A3", last.pointer, f"{profile.id} refuses a prefilled answer")
+        yield Finding("A3", last.pointer, f"{profile.id} refuses a prefilled answer")
         return
     if last.blocks and last.blocks[-1].type == "text" and text(last.blocks[-1].body.get("text"))[-1:].isspace():
         yield Finding("A4", last.blocks[-1].pointer, "a prefilled answer ends in whitespace")

@@ -1,7 +1,8 @@
 """Calls and results in pairs (X1): each batch of calls is followed by its results, in call order, one for each call.
 
-A batch is the calls of one model message. A result that stands elsewhere moves to its batch, a call without one gets a
-stand-in, and results without a call, or beside another one, are left out.
+A batch is the calls of one model message; where that is unknown, calls that directly follow one another. A result that
+stands elsewhere moves to its batch, a call without one gets a stand-in, and results without a call, or beside another
+one, are left out.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class _Pairing:
             if isinstance(element, Result):
                 self._pass_result(index, piece, element)
                 continue
-            if piece.role != "assistant" or piece.group != group:
+            if piece.role != "assistant" or piece.group != group or not (group or isinstance(element, Call)):
                 self._answer()
             group = piece.group
             if isinstance(element, Call):

@@ -200,6 +200,37 @@ def test_what_cannot_be_exported_is_told(run: Run, db: Path, args: list[str], co
     assert run("-d", db, "export", *args).exit_code == code
 
 
+@pytest.mark.parametrize("by_stdin", [False, True])
+def test_an_export_comes_into_another_store_with_the_same_tip(run: Run, db: Path, *, by_stdin: bool) -> None:
+    run("-d", db, "export", TITLE, "-o", "out.jsonl")
+    source, data = ("-", Path("out.jsonl").read_bytes()) if by_stdin else ("out.jsonl", None)
+    dry = run("-d", "b.db", "import", source, "--dry-run", input=data)
+    assert "14 events of 14" in dry.stdout
+    assert not Path("b.db").exists()
+    assert "added 14 events of 14" in run("-d", "b.db", "import", source, input=data).stdout
+    (again,) = lines(run("-d", "b.db", "import", source, "--json", input=data).stdout)
+    assert (again["schema"], again["stored"]) == ("convlog.import-native/1", 0)
+    assert run("-d", "b.db", "import", source, "--thread", "x", input=data).exit_code == 2
+    tips = [lines(run("-d", path, "threads", "--json").stdout)[0]["tip"] for path in (db, "b.db")]
+    assert tips[0] == tips[1]
+    assert run("-d", "b.db", "verify").exit_code == 0
+
+
+def test_an_export_that_was_altered_or_says_otherwise_is_refused(run: Run, db: Path) -> None:
+    run("-d", db, "export", TITLE, "-o", "out.jsonl")
+    text = Path("out.jsonl").read_text()
+    Path("altered.jsonl").write_text(text.replace("sleeps", "sleept"))
+    assert run("-d", "b.db", "import", "altered.jsonl").exit_code == 1
+    assert run("-d", "b.db", "threads").stdout == ""
+    run("-d", "b.db", "import", "out.jsonl")
+    run("-d", "b.db", "append", TITLE, "--user", "here")
+    run("-d", db, "append", TITLE, "--user", "there")
+    run("-d", db, "export", TITLE, "-o", "out.jsonl")
+    refused = run("-d", "b.db", "import", "out.jsonl")
+    assert refused.exit_code == 1
+    assert "15" in refused.stderr
+
+
 # --- redact ---
 
 

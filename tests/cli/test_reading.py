@@ -329,7 +329,7 @@ def test_doctor_asks_for_attention_with_1(run: Run, db: Path, monkeypatch: pytes
     monkeypatch.setattr(health, "WAL_BYTES_LARGE", -1)
     result = run("-d", db, "doctor")
     assert result.exit_code == 1
-    assert "attention: the -wal has 0 B" in result.stderr
+    assert "attention: the -wal has " in result.stderr
 
 
 def test_the_schema_is_one_document(run: Run) -> None:

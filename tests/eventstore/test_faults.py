@@ -17,7 +17,9 @@ from typing import Any, Literal
 import pytest
 
 from convlog.eventstore import errors, schema, sqlite
+from convlog.eventstore.events import SegmentAdded
 from convlog.eventstore.lock import FileLock
+from convlog.eventstore.records import Draft
 from convlog.eventstore.sqlite import SqliteBackend
 from convlog.eventstore.store import Store
 from convlog.eventstore.store import open_store as open_at
@@ -168,6 +170,16 @@ def test_files_are_the_owners_alone_whatever_the_umask(open_store: Stores) -> No
     finally:
         os.umask(before)
     assert modes == dict.fromkeys(("store.db", "store.db-wal", "store.db-shm", "store.db-lock"), 0o600)
+
+
+def test_a_closed_store_is_one_file_and_its_lock(open_store: Stores) -> None:
+    store = open_store()
+    thread = filled(store)
+    thread.append_many([Draft(body=SegmentAdded(text=text)) for text in "abc"])
+    store.attach(b"x")
+    assert list(thread.events())
+    store.close()
+    assert {path.name for path in Path(store.place).parent.glob("store.db*")} == {"store.db", "store.db-lock"}
 
 
 @is_posix

@@ -99,6 +99,19 @@ options = st.builds(
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_no_prompt_is_refused_and_its_bytes_repeat(profile: str, data: st.DataObject) -> None:
+    assert_accepted(profile, data)
+
+
+@pytest.mark.long
+@pytest.mark.oracle
+@pytest.mark.parametrize("profile", PROFILES)
+@settings(max_examples=700, deadline=None)
+@given(data=st.data())
+def test_no_prompt_of_many_is_refused(profile: str, data: st.DataObject) -> None:
+    assert_accepted(profile, data)
+
+
+def assert_accepted(profile: str, data: st.DataObject) -> None:
     pieces, asked = data.draw(prompts(target_for(profile))), data.draw(options)
     request = encoded(pieces, profile, "anthropic", ATTACHMENTS, asked)
     assert refusals(request, profile_for(profile, "anthropic")) == []
@@ -333,7 +346,7 @@ def test_of_too_many_images_the_oldest_stay_behind() -> None:
 
 
 def test_a_text_document_goes_out_as_text() -> None:
-    request = build(piece("user", Document("text/plain", "d" * 64, title="Gauges"), 1))
+    request = build(piece("user", Document("text/plain", "d" * 64, title="Gauges"), 1), options=Options(cache=False))
     source = {"type": "text", "media_type": "text/plain", "data": "Gauge list"}
     assert messages(request)[0]["content"] == [{"type": "document", "source": source, "title": "Gauges"}]
 

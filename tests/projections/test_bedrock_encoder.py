@@ -33,7 +33,9 @@ from convlog.projections.stages.target_v1 import Options
 
 from .encoding import (
     assert_pointers,
+    assert_prefix,
     blocks_with_pieces,
+    cuts,
     encoded,
     marked_pointers,
     profile_for,
@@ -124,6 +126,15 @@ def test_what_was_sent_begins_what_is_sent_next(steps: list[list[Piece]], option
     blocks = [blocks_with_pieces(encoded(pieces, CLAUDE, "bedrock", {}, options)) for pieces in steps]
     for before, after in pairwise(blocks):
         assert after[: len(before)] == before
+
+
+@settings(max_examples=60, deadline=None)
+@given(prompts(TARGET))
+def test_an_earlier_requests_blocks_begin_the_next_one(pieces: list[Piece]) -> None:
+    lasting = [piece for piece in pieces if not piece.volatile and piece.provenance != DROPPED]
+    later = encoded(lasting, CLAUDE, "bedrock", ATTACHMENTS)
+    for cut in cuts(lasting):
+        assert_prefix(encoded(lasting[:cut], CLAUDE, "bedrock", ATTACHMENTS), later, lasting[:cut])
 
 
 # --- around the talk ---

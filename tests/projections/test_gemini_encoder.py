@@ -27,7 +27,18 @@ from convlog.projections.stages.pieces_v1 import (
 from convlog.projections.stages.request_v1 import Request, body
 from convlog.projections.stages.target_v1 import Options
 
-from .encoding import assert_pointers, blocks_with_pieces, encoded, profile_for, refusals, rules, target_for, value_of
+from .encoding import (
+    assert_pointers,
+    assert_prefix,
+    blocks_with_pieces,
+    cuts,
+    encoded,
+    profile_for,
+    refusals,
+    rules,
+    target_for,
+    value_of,
+)
 from .growing import Talk, requests_of_a_turn
 from .piece_strategies import ATTACHMENTS, prompts
 
@@ -102,6 +113,15 @@ def test_what_was_sent_begins_what_is_sent_next(steps: list[list[Piece]]) -> Non
     blocks = [blocks_with_pieces(encoded(pieces, FLASH, "gemini", {})) for pieces in steps]
     for before, after in pairwise(blocks):
         assert after[: len(before)] == before
+
+
+@settings(max_examples=60, deadline=None)
+@given(prompts(target_for(FLASH)))
+def test_an_earlier_requests_blocks_begin_the_next_one(pieces: list[Piece]) -> None:
+    lasting = [piece for piece in pieces if not piece.volatile and piece.provenance != DROPPED]
+    later = encoded(lasting, FLASH, "gemini", ATTACHMENTS)
+    for cut in cuts(lasting):
+        assert_prefix(encoded(lasting[:cut], FLASH, "gemini", ATTACHMENTS), later, lasting[:cut])
 
 
 # --- around the talk ---

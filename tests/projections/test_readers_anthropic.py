@@ -32,7 +32,7 @@ def message(*content: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def stream(*blocks: tuple[dict[str, Any], list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    usage = {"input_tokens": 10, "cache_read_input_tokens": 200, "cache_creation_input_tokens": 30, "output_tokens": 1}
+    usage: dict[str, Any] = {**USAGE, "output_tokens": 1, "output_tokens_details": None}
     events: list[dict[str, Any]] = [{"type": "message_start", "message": message(stop_reason=None, usage=usage)}]
     for index, (start, deltas) in enumerate(blocks):
         events.append({"type": "content_block_start", "index": index, "content_block": start})

@@ -143,7 +143,7 @@ THOUGHT = {
     "summary": [{"type": "summary_text", "text": "Two readings."}],
     "encrypted_content": "b3Bh",
 }
-MESSAGE = {
+MESSAGE: dict[str, Any] = {
     "id": "msg_1",
     "type": "message",
     "status": "completed",
@@ -236,7 +236,7 @@ def test_a_servers_call_and_a_compaction_stay_whole() -> None:
 
 
 def test_what_the_package_parsed_is_no_part_of_an_item() -> None:
-    parsed = {**MESSAGE, "content": [{**MESSAGE["content"][0], "parsed": {"rain": True}}]}  # type: ignore[index] # a list
+    parsed = {**MESSAGE, "content": [{**MESSAGE["content"][0], "parsed": {"rain": True}}]}
     assert read(whole(THOUGHT, parsed)) == read(whole(THOUGHT, MESSAGE))
 
 

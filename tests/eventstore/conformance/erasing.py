@@ -147,6 +147,32 @@ def a_deletion_with_a_stale_note_erases_nothing(place: Place) -> None:
 
 
 @rule
+def a_thread_that_others_share_by_now_is_not_erased(place: Place) -> None:
+    store = place.open()
+    origin = store.create_thread(title="t")
+    origin.user("a")
+    store.delete_thread(store.create_thread().id)
+    note = store.log(STORE_THREAD).place([Draft(body=ThreadDeleted(thread=origin.id))]).records
+    fork = origin.fork()
+    with pytest.raises(errors.HasForks):
+        store.backend.delete([origin.id], STORE_THREAD, note)
+    assert texts(fork) == texts(origin) == ["a"]
+    assert not store.backend.is_deleted(origin.id)
+
+
+@rule
+def a_fork_of_a_thread_that_is_gone_by_now_is_not_made(place: Place) -> None:
+    store = place.open()
+    origin = store.create_thread()
+    fork = origin.fork()
+    row, own = store.row(fork.id), stored(store, fork)
+    store.delete_thread(origin.id, cascade=True)
+    with pytest.raises(errors.NoSuchThread):
+        store.backend.create(row, own)
+    assert list(store.threads()) == []
+
+
+@rule
 def an_id_that_is_taken_is_not_made_twice(place: Place) -> None:
     store = place.open()
     thread = store.create_thread()

@@ -1,0 +1,122 @@
+"""Claude Code sessions made for tests, and what of a store must not depend on how a session came in."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from convlog.eventstore.events import CallFinished, Event
+from convlog.eventstore.records import encode_content
+from convlog.eventstore.store import Store
+from convlog.eventstore.thread import Thread
+
+USAGE = {"input_tokens": 10, "output_tokens": 7}
+
+
+class Session:
+    """Writes the lines of one session; each hangs below the one before unless told otherwise."""
+
+    def __init__(self, session: str = "s-1") -> None:
+        self.session = session
+        self.lines: list[str] = []
+        self._last: str | None = None
+
+    def add(self, kind: str, uuid: str | None, **fields: Any) -> str:
+        """Add a line. `parent` names another parent (None: the root), `parent=...` leaves the field out."""
+        line: dict[str, Any] = {"type": kind, "sessionId": self.session, "timestamp": "2026-01-02T10:00:00.000Z"}
+        parent = fields.pop("parent", self._last)
+        if uuid is not None:
+            line["uuid"] = self._last = uuid
+            if parent is not ...:
+                line["parentUuid"] = parent
+        self.lines.append(json.dumps(line | fields))
+        return uuid or ""
+
+    def user(self, uuid: str, content: Any, **fields: Any) -> str:
+        """Add a line of type user."""
+        return self.add("user", uuid, message={"role": "user", "content": content}, **fields)
+
+    def assistant(self, uuid: str, *blocks: Any, id: str | None = "m-1", stop: str | None = None, **fields: Any) -> str:
+        """Add a line of type assistant."""
+        message: dict[str, Any] = {"role": "assistant", "model": "claude-x", "content": list(blocks)}
+        message |= {"stop_reason": stop, "usage": fields.pop("usage", USAGE)}
+        if id is not None:
+            message["id"] = id
+        return self.add("assistant", uuid, message=message, **fields)
+
+    def result(self, uuid: str, call: str, output: Any = "done", **fields: Any) -> str:
+        """Add a line with a result."""
+        block = {"type": "tool_result", "tool_use_id": call, "content": output} | fields.pop("block", {})
+        return self.user(uuid, [block], **fields)
+
+    @property
+    def data(self) -> bytes:
+        """The file."""
+        return "".join(f"{line}\n" for line in self.lines).encode()
+
+
+def text(words: str) -> dict[str, Any]:
+    """Give a text block."""
+    return {"type": "text", "text": words}
+
+
+def call(id: str, name: str = "Bash", **input: Any) -> dict[str, Any]:
+    """Give a call."""
+    return {"type": "tool_use", "id": id, "name": name, "input": input}
+
+
+def nodes(thread: Thread) -> list[Event]:
+    """Give a thread's nodes but the root, in log order."""
+    return [event for event in thread.events() if event.is_node and event.position > 1]
+
+
+def texts(thread: Thread, leaf: int | None = None) -> list[str]:
+    """Give what the nodes of a path say, each in a word or two."""
+    return [said(event) for event in thread.path(leaf) if event.position > 1]
+
+
+def said(event: Event) -> str:
+    """Give a node in a word or two."""
+    body = event.body
+    match event.type:
+        case "input.added":
+            return f"user {' '.join(getattr(part, 'text', '?') for part in body.content)}"
+        case "segment.added":
+            return f"{body.kind} {body.text}"
+        case "tool.called":
+            return f"call {body.call}"
+        case "tool.returned":
+            return f"result {body.call} {body.status}"
+    return event.type
+
+
+def shape(store: Store) -> dict[str | None, Any]:
+    """Give what of a store counts, by source id: nodes by key with parents and links, the active node, usage."""
+    return {row.source_id: _shape(store.thread(row.thread)) for row in store.threads()}
+
+
+def _shape(thread: Thread) -> dict[str, Any]:
+    key = {event.position: event.key or "" for event in thread.events(bodies=False)}
+    found = {
+        event.key: (
+            key[event.parent or 0],
+            encode_content(event.body, None).body,
+            event.output,
+            [(word, key[position]) for word, position in event.refs],
+            event.source,
+            event.occurred_at,
+        )
+        for event in nodes(thread)
+    }
+    finished = [event.body for event in thread.events(types=(CallFinished.TYPE,))]
+    usage = {body.response: (body.usage, body.stop, body.model) for body in finished}
+    kept = {body.record for event in thread.events(types=("record.kept",)) if (body := event.body)}
+    return {"nodes": found, "head": key[thread.head], "usage": usage, "kept": kept}
+
+
+def counts(thread: Thread) -> dict[str, int]:
+    """Count a thread's events by type."""
+    found: dict[str, int] = {}
+    for event in thread.events(bodies=False):
+        found[event.type] = found.get(event.type, 0) + 1
+    return found
