@@ -383,7 +383,9 @@ class LogCheck:
         elif blake3(record.secret).hexdigest() != body.digest_key_hash:
             self.report("manifest", "its key is not the one that it names", thread, position)
         for stream, at, hash_ in body.inputs:
-            if stream == thread and not (0 < at < position and self._hash_at(at).hex() == hash_):
+            if stream != thread or (0 < at < position and self._kinds[at] == _LOST):
+                continue
+            if not (0 < at < position and self._hash_at(at).hex() == hash_):
                 self.report("manifest", f"position {at}, which it read, has another hash", thread, position)
 
     # --- erasure, and the end ---

@@ -34,6 +34,7 @@ _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decoders = {type_: msgspec.json.Decoder(body) for type_, body in BODIES.items()}
 _decode_blocks = msgspec.json.Decoder(tuple[Content, ...])
+_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_refs = msgspec.json.Decoder(tuple[Ref, ...])
 
 
@@ -294,7 +295,7 @@ def decode_body(type_: str, version: int, data: bytes) -> Any:
     try:
         if version == body.VERSION:
             return _decoders[type_].decode(data)
-        return msgspec.convert(upcasters.upcast(type_, version, msgspec.json.decode(data)), body)
+        return msgspec.convert(upcasters.upcast(type_, version, _decode_object(data)), body)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
         raise BrokenRecord(f"a body of {type_} version {version} cannot be read: {error}") from None
 
@@ -304,7 +305,7 @@ def current_json(record: Record) -> bytes | None:
     body = BODIES.get(record.type)
     if record.body is None or body is None or record.version >= body.VERSION:
         return record.body
-    return _encode(upcasters.upcast(record.type, record.version, msgspec.json.decode(record.body)))
+    return _encode(upcasters.upcast(record.type, record.version, _decode_object(record.body)))
 
 
 def decode(thread: str, record: Record, redacted_by: int | None = None, *, body: bool = True) -> Event:

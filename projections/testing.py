@@ -35,7 +35,12 @@ LAYER = __package__
 VERSIONED = ("assemblers", "encoders", "stages", "summaries", "turn_memory")
 """Folders of this layer whose modules are versions themselves, or frozen with them."""
 
-SHARED = frozenset({f"{LAYER}.registry", f"{LAYER}.tool_maps"})
+SHARED = frozenset(
+    (
+        *(f"{LAYER}.registry", f"{LAYER}.tool_maps"),
+        *("convlog.projection", "convlog.Material", "convlog.Piece"),
+    )
+)
 """What a version may import besides: where it registers, and data that is frozen with it."""
 
 IMPURE = frozenset({"__import__", "breakpoint", "compile", "eval", "exec", "hash", "input", "open", "vars"})
@@ -154,7 +159,9 @@ def _imported(node: ast.Import | ast.ImportFrom, package: Sequence[str]) -> list
         return [alias.name for alias in node.names]
     above = package[: len(package) - node.level + 1] if node.level else ()
     base = ".".join([*above, *([node.module] if node.module else [])])
-    return [base] if node.module else [f"{base}.{alias.name}" for alias in node.names]
+    if node.module and base != "convlog":
+        return [base]
+    return [f"{base}.{alias.name}" for alias in node.names]
 
 
 def _may_import(name: str, version: str) -> bool:

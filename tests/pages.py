@@ -10,10 +10,9 @@ What a fenced block is follows from its first word:
 - `json`, `jsonl`, `toml`: parsed.
 - `text`, `sql`: not looked at.
 
-All blocks of a page run in order in one empty folder; the home of its commands holds a recorded Claude Code session, as a
-reader's would. Words after the first one are the reason why a block is not run
-(for example `sh setup`). Before printed and expected lines are compared, what differs from run to run is made equal:
-see `NORMAL`.
+All blocks of a page run in order in one empty folder; the home of its commands holds a recorded Claude Code session, as
+a reader's would. Words after the first one are the reason why a block is not run (for example `sh setup`). Before
+printed and expected lines are compared, what differs from run to run is made equal: see `NORMAL`.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ class ClaudeCodeMapping:
         elif line.kind in {"user", "assistant"}:
             said = line.fields.get("message")
             message = fields_of(said)
-            if message and said is not None and has_doubled_key(said, message):
+            if message and said is not None and has_doubled_key(bytes(said), message):
                 warn(line.record.line, "doubled_key", "a message names a key twice; the last one counts")
             found = message and (
                 user_line(line, message, self._desk.attach, self._keeps)

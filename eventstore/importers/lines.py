@@ -15,6 +15,9 @@ from .report import ImportReport
 from .slices import Fields, fields_of, has_doubled_key, is_too_deep
 
 LINE_BYTES_MAX = BODY_BYTES_MAX
+_BEGINNINGS = frozenset({"{", "["})
+_AFTER_VALUE = frozenset({"}", "]", ","})
+
 PROGRESS_BYTES = 1024 * 1024
 BOM = b"\xef\xbb\xbf"
 
@@ -102,6 +105,8 @@ class LineReader:
         """Read a line that is not one JSON value: several welded together, or none."""
         report = self._report
         values, end = _values(text)
+        if number == 1 and text[end : end + 1] in _AFTER_VALUE:
+            values, end = [], 0  # what looks like a record is the inside of one whose beginning is missing
         if values:
             report.warn(number, "welded_record", f"{len(values)} JSON values on one line")
             report.repaired += len(values)
@@ -144,11 +149,11 @@ def _utf8(data: bytes) -> bytes:
 
 
 def _values(text: str) -> tuple[list[str], int]:
-    """Give the JSON texts that a line begins with, and where they end."""
+    """Give the JSON objects and arrays that a line begins with, and where they end."""
     decoder = json.JSONDecoder(parse_constant=_refuse)
     found: list[str] = []
     start = 0
-    while start < len(text):
+    while text[start : start + 1] in _BEGINNINGS:
         try:
             _, end = decoder.raw_decode(text, start)
         except (ValueError, RecursionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,12 +14,15 @@ from ..canonical import creation_id
 from ..events import ImportReported, RecordKept
 from ..store import Store
 from ..thread import Thread
-from .base import Entry, Importer, ThreadInfo
+from .base import Entry, Importer, Mapping, ThreadInfo
 from .known import key_part
 from .lines import Record, rejoined
 from .report import ImportReport, Tally
-from .weave import with_torn_line
+from .weave import torn_line, with_torn_line
 from .writer import ThreadWriter
+
+THREADS_LOOKED_AT = 64
+"""Threads, last touched first, in which the beginning of a cut record is looked for."""
 
 TORN_BYTES_MAX = 1024 * 1024
 ATTEMPTS_MAX = 8
@@ -38,36 +42,50 @@ class Run:
         self._tally = Tally(report)
         self._writers: dict[str, ThreadWriter] = {}
         self._stump = b""
+        self._joined = False
 
     def go(self, stream: BinaryIO, path: Path | None, progress: Callable[[int], None] | None) -> None:
         """Read, map and write everything."""
         reader = self._importer.read(stream, self.report, progress)
         mapping = self._importer.mapping(self, path)
         for record in reader:
-            self._stump = self._stump or reader.stump
+            self._stump = reader.stump
             entry = mapping.map(record)
             if entry is not None:
                 self._take(entry, mapping.map)
+        if reader.stump and not self._writers:
+            self._look_for_beginning(reader.stump, mapping)
         for entry in mapping.end():
             self._take(entry, mapping.map)
         self._close(reader.torn)
 
     def _take(self, entry: Entry, read_again: Callable[[Record], Entry | None]) -> None:
         writer = self._writer(entry.thread)
-        if self._stump:
-            joined, self._stump = rejoined(writer.weave.torn, self._stump), b""
-            if joined is not None:
-                self._rejoin(read_again(joined))
+        if self._stump and not self._joined:
+            self._join(writer.weave.torn, self._stump, read_again)
         self._write(writer, entry)
 
-    def _rejoin(self, entry: Entry | None) -> None:
+    def _join(self, torn: bytes, stump: bytes, read: Callable[[Record], Entry | None]) -> None:
         """Take a record that a cut between two files parted, before what follows it."""
+        joined = rejoined(torn, stump)
+        entry = None if joined is None else read(joined)
         if entry is not None:
+            self._joined = True
             report = self.report
             report.lost -= 1
             report.repaired += 1
             report.warn(1, "rejoined_record", "its beginning came with an earlier import")
             self._write(self._writer(entry.thread), entry)
+
+    def _look_for_beginning(self, stump: bytes, mapping: Mapping) -> None:
+        """Find where the end of a record belongs that is all there is of a file: its beginning names its thread."""
+        for row in islice(self._store.threads(), THREADS_LOOKED_AT):
+            thread = self._store.thread(row.thread)
+            last = thread.event(thread.position)
+            if isinstance(last.body, ImportReported) and last.body.format == self._importer.name:
+                self._join(torn_line(last.body), stump, mapping.map)
+                if self._joined:
+                    return
 
     def _write(self, writer: ThreadWriter, entry: Entry) -> None:
         met = writer.weave.known.meet(entry.identity)

@@ -147,12 +147,16 @@ def _label(name: str) -> bytes:
     return _encode(name) + b":"
 
 
-def has_doubled_key(data: bytes | Raw, fields: Mapping[str, Raw]) -> bool:
+def has_doubled_key(data: bytes, fields: Mapping[str, Raw]) -> bool:
     """Whether the object that `fields` were cut from names a key twice at its top level."""
-    count = len(fields)
-    length = len("".join(fields)) + sum(map(len, fields.values())) + 4 * count + 1
-    if len(data) in {length, length + 2 * count - 1}:
-        return False  # exactly as long as these entries are, written compactly or with one space after each mark
+    if not fields:
+        return False
+    length = len("".join(fields)) + sum(map(len, fields.values())) + 4 * len(fields) + 1
+    after_mark = len(next(iter(fields))) + 4
+    if data[after_mark : after_mark + 1] == b" ":
+        length += 2 * len(fields) - 1
+    if len(data) == length:
+        return False  # as long as these entries are, written compactly or with one space after each mark
     names: list[str] = []
 
     def note(pairs: list[tuple[str, Any]]) -> None:

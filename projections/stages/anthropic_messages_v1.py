@@ -23,7 +23,7 @@ THINKING = frozenset({"thinking", "redacted_thinking"})
 SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
 
 
-class Block(msgspec.Struct):
+class Block(msgspec.Struct, gc=False):
     """One content block: its bytes, its type, and what the rules look at."""
 
     wire: WireBlock
@@ -104,12 +104,15 @@ class Messages:
 
     def _drop(self, unwanted: Callable[[Message, Block], bool], rule: str) -> None:
         """Leave blocks out, then messages that have none left, then join their neighbours."""
+        found = False
         for message in self.all:
             if gone := [block for block in message.blocks if unwanted(message, block)]:
+                found = True
                 message.blocks = [block for block in message.blocks if not unwanted(message, block)]
                 for block in gone:
                     self._leave_out(block, rule)
-        self._join()
+        if found:
+            self._join()
 
     def _leave_out(self, block: Block, rule: str) -> None:
         for index in block.wire.pieces:
@@ -183,6 +186,8 @@ class Messages:
 
     def _place_system_text(self) -> None:
         """A25: system text stands behind a user's message and before an answer; elsewhere a user's block says it."""
+        if all(message.role != "system" for message in self.all):
+            return
         messages, self.all = self.all, []
         for number, message in enumerate(messages):
             following = messages[number + 1].role if number + 1 < len(messages) else "assistant"

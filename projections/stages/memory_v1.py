@@ -196,10 +196,14 @@ class _Work:
 
     def tool(self, call: Node, result: Node) -> None:
         """Take a completed call; it stands where its result does (K08)."""
-        notes = self._setting.promoted.get(call.position, ()) if self._version.carries_promoted else ()
-        promoted = tuple(_promoted(note, result) for note in notes)
+        promoted: tuple[Promoted, ...] = ()
+        sources: tuple[int, ...] = (result.position,)
+        if self._version.carries_promoted and call.position in self._setting.promoted:
+            notes = self._setting.promoted[call.position]
+            promoted = tuple(_promoted(note, result) for note in notes)
+            sources += tuple(note.position for note in notes)
         self._segments.append(completed_call(call, result, self._setting.tool_map, promoted))
-        self._tools[call.position] = call, (result.position, *(note.position for note in notes))
+        self._tools[call.position] = call, sources
 
     def pieces(self, index: int) -> list[Piece]:
         """Give the replay of the run as the message of an index; nothing when nothing is kept of it (K60)."""

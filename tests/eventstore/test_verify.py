@@ -252,7 +252,7 @@ def test_a_capture_dropped_on_purpose_is_not_missing(any_store: Store) -> None:
         "preview = NULL",
         "turns = 7",
         "spoke = 0",
-        "spoke = 9",
+        "spoke = 8",
         "touched = 999",
         "kind = 'memory'",
         "helper = 1",

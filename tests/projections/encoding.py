@@ -103,7 +103,7 @@ def blocks_with_pieces(request: Request) -> list[bytes]:
 def assert_prefix(earlier: Request, later: Request, before: Sequence[Piece]) -> None:
     """An earlier request's blocks begin the later one, unless a repair of what both hold says otherwise."""
     known = {source for piece in before for source in piece.sources}
-    old = [repair for repair in later.repairs if set(repair.sources) <= known and repair.sources]
+    old = [repair for repair in later.repairs if known & set(repair.sources)]
     if sorted(map(repr, old)) != sorted(repr(repair) for repair in earlier.repairs if repair.sources):
         return
     first, second = blocks_with_pieces(earlier), blocks_with_pieces(later)

@@ -112,6 +112,7 @@ def own_opaque(provider: str, kind: str, key: str) -> str | None:
             "tool_use_id": f"srvtoolu_{key}",
             "content": [],
         },
+        ("anthropic", "foreign"): {"type": "compaction", "content": "Two gauges read."},
         ("openai", "reasoning"): {"type": "reasoning", "id": f"rs_{key}", "summary": [], "encrypted_content": "b3Bh"},
         ("openai", "text"): {
             "type": "message",

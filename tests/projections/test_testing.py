@@ -70,6 +70,7 @@ IMPURE = {
     "randomness": "import random\n@projection\ndef f(m, p): return random.sample([], 0)",
     "the environment": "import os\n@projection\ndef f(m, p): return [Piece('verbatim', 'user', Text(os.getcwd()))]",
     "a file": "@projection\ndef f(m, p): return [Piece('verbatim', 'user', Text(open('/dev/null').read()))]",
+    "the front door": "from convlog import open\n@projection\ndef f(m, p): return []",
     "the store": "from convlog.eventstore.store import open_store\n@projection\ndef f(m, p): return []",
     "what is not frozen": "from convlog.projections.derive import assemble\n@projection\ndef f(m, p): return []",
     "a late import": "@projection\ndef f(m, p):\n    import socket\n    return []",
@@ -85,6 +86,10 @@ def test_its_source_is_read_for(what: str, made: Make, materials: list[Material]
     assert forbidden(address)[0].startswith(registry.get(address).module)
     with pytest.raises(AssertionError, match="is not pure"):
         assert_pure(address, materials)
+
+
+def test_the_public_names_of_a_projection_are_fine(made: Make) -> None:
+    assert forbidden(made("from convlog import Material, projection\n@projection\ndef f(m, p): return []")) == []
 
 
 def test_patterns_of_ascii_alone_are_fine(made: Make) -> None:

@@ -18,7 +18,10 @@ from convlog.eventstore.events import (
     ToolReturned,
     TurnEnded,
 )
+from convlog.eventstore.memory import MemoryBackend
 from convlog.eventstore.records import Draft, Member
+from convlog.eventstore.store import Store
+from tests.edges import START, Clock, Entropy
 from tests.eventstore.conformance.rules import assert_chained, prose, rule, stored, text_of, texts, unchanged
 from tests.stores import Place
 
@@ -65,6 +68,39 @@ def no_two_events_share_a_salt(place: Place) -> None:
         threads[number % 3].text("the same words")
     salts = [record.salt for thread in threads for record in stored(store, thread)]
     assert len(set(salts)) == len(salts) == 153
+
+
+@rule
+def every_backend_gives_the_same_hashes(place: Place) -> None:
+    def history(store: Store) -> bytes:
+        thread = store.create_thread(title="t")
+        thread.user("a", key="k")
+        thread.call("c", "bash", {"command": "ls"})
+        thread.result("c", "out")
+        fork = thread.fork(2)
+        fork.append_many([prose("b"), prose("c", parent=Member(0))])
+        fork.end_turn()
+        return fork.tip
+
+    other = Store(MemoryBackend(), clock=Clock(step=1), entropy=Entropy(3))
+    assert history(place.open(clock=Clock(step=1), entropy=Entropy(3))) == history(other)
+
+
+@rule
+def a_clock_that_goes_back_changes_no_order(place: Place) -> None:
+    clock = Clock()
+    store = place.open(clock=clock)
+    first, second = store.create_thread(title="first"), store.create_thread(title="second")
+    first.user("a")
+    clock.advance(-3_600_000_000)
+    second.user("b")
+    clock.advance(-3_600_000_000)
+    first.user("c")
+    times = [event.recorded_at for event in first.events()]
+    assert times == [START, START, START - 7_200_000_000]
+    assert texts(first) == ["a", "c"]
+    assert store.latest().id == first.id
+    assert [row.title for row in store.threads()] == ["first", "second"]
 
 
 @rule

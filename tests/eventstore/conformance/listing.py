@@ -13,6 +13,7 @@ from convlog.eventstore.events import Document, Image, InputAdded, ParentCall, S
 from convlog.eventstore.records import Draft
 from convlog.eventstore.store import CHUNK_BYTES, Store
 from convlog.eventstore.thread import USER
+from tests.edges import Clock
 from tests.eventstore.conformance.rules import prose, rule, texts, unchanged
 from tests.stores import Place
 
@@ -39,7 +40,7 @@ def a_creation_key_makes_one_thread(place: Place) -> None:
 
 @rule
 def a_row_says_where_its_thread_comes_from(place: Place) -> None:
-    store = place.open(clock=lambda: 1_000)
+    store = place.open(clock=Clock(1_000))
     parent = store.create_thread()
     call = parent.call("c", "task", {}).position
     made = ParentCall(parent.id, call)

@@ -29,20 +29,22 @@ class Session:
             line["uuid"] = self._last = uuid
             if parent is not ...:
                 line["parentUuid"] = parent
-        self.lines.append(json.dumps(line | fields))
+        self.lines.append(json.dumps(line | fields, ensure_ascii=False))
         return uuid or ""
 
     def user(self, uuid: str, content: Any, **fields: Any) -> str:
         """Add a line of type user."""
         return self.add("user", uuid, message={"role": "user", "content": content}, **fields)
 
-    def assistant(self, uuid: str, *blocks: Any, id: str | None = "m-1", stop: str | None = None, **fields: Any) -> str:
+    def assistant(
+        self, uuid: str, *blocks: Any, message: str | None = "m-1", stop: str | None = None, **fields: Any
+    ) -> str:
         """Add a line of type assistant."""
-        message: dict[str, Any] = {"role": "assistant", "model": "claude-x", "content": list(blocks)}
-        message |= {"stop_reason": stop, "usage": fields.pop("usage", USAGE)}
-        if id is not None:
-            message["id"] = id
-        return self.add("assistant", uuid, message=message, **fields)
+        response: dict[str, Any] = {"role": "assistant", "model": "claude-x", "content": list(blocks)}
+        response |= {"stop_reason": stop, "usage": fields.pop("usage", USAGE)}
+        if message is not None:
+            response["id"] = message
+        return self.add("assistant", uuid, message=response, **fields)
 
     def result(self, uuid: str, call: str, output: Any = "done", **fields: Any) -> str:
         """Add a line with a result."""
@@ -60,9 +62,9 @@ def text(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
-def call(id: str, name: str = "Bash", **input: Any) -> dict[str, Any]:
+def call(call_id: str, tool: str = "Bash", **arguments: Any) -> dict[str, Any]:
     """Give a call."""
-    return {"type": "tool_use", "id": id, "name": name, "input": input}
+    return {"type": "tool_use", "id": call_id, "name": tool, "input": arguments}
 
 
 def nodes(thread: Thread) -> list[Event]:

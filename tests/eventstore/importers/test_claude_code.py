@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,7 +121,7 @@ def test_results_of_a_parallel_batch_are_no_fork_whatever_their_parents(store: S
     session.assistant("a2", call("c2"))
     session.result("u2", "c2", parent="a1")
     session.result("u3", "c1", parent="a1")
-    session.assistant("a3", text("both done"), id="m-2", parent="u2")
+    session.assistant("a3", text("both done"), message="m-2", parent="u2")
     _, thread = bring_in(store, session)
     assert texts(thread) == ["user go", "call c1", "call c2", "result c2 ok", "result c1 ok", "text both done"]
     assert len(thread.tree.leaves()) == 1
@@ -190,11 +191,11 @@ def test_a_call_keeps_its_input_as_it_was_spelled(store: Store) -> None:
 def test_a_turn_ends_with_a_response_that_calls_nothing(store: Store) -> None:
     session = Session()
     session.user("u1", "one")
-    session.assistant("a1", call("c1"), id="m-1")
+    session.assistant("a1", call("c1"), message="m-1")
     session.result("u2", "c1")
-    session.assistant("a2", text("done"), id="m-2")
+    session.assistant("a2", text("done"), message="m-2")
     session.user("u3", "two")
-    session.assistant("a3", text("cut"), id="m-3", stop="max_tokens")
+    session.assistant("a3", text("cut"), message="m-3", stop="max_tokens")
     _, thread = bring_in(store, session)
     said = {event.position: getattr(event.body, "text", "") for event in nodes(thread)}
     ends = [(said[event.body.node], event.body.state) for event in thread.events(types=("turn.ended",))]
@@ -244,7 +245,7 @@ def test_what_the_program_put_in_is_not_the_users_and_starts_no_turn(store: Stor
 def test_a_failed_request_is_a_notice_that_ends_the_turn(store: Store) -> None:
     session = Session()
     session.user("u1", "go")
-    session.assistant("a1", text("API Error: 529"), id="x", isApiErrorMessage=True)
+    session.assistant("a1", text("API Error: 529"), message="x", isApiErrorMessage=True)
     report, thread = bring_in(store, session)
     assert texts(thread) == ["user go", "notice API Error: 529"]
     assert [(event.body.state, event.body.error) for event in thread.events(types=("turn.ended",))] == [
@@ -259,9 +260,9 @@ def test_a_failed_request_is_a_notice_that_ends_the_turn(store: Store) -> None:
 def test_a_rewind_is_a_branch_and_the_last_record_is_active(store: Store) -> None:
     session = Session()
     session.user("u1", "start")
-    session.assistant("a1", text("ready"), id="m-1", stop="end_turn")
+    session.assistant("a1", text("ready"), message="m-1", stop="end_turn")
     session.user("u2", "left")
-    session.assistant("a2", text("went left"), id="m-2", stop="end_turn")
+    session.assistant("a2", text("went left"), message="m-2", stop="end_turn")
     session.user("u3", "right", parent="a1")
     _, thread = bring_in(store, session)
     assert texts(thread) == ["user start", "text ready", "user right"]
@@ -271,8 +272,8 @@ def test_a_rewind_is_a_branch_and_the_last_record_is_active(store: Store) -> Non
 def test_another_answer_below_the_same_input_is_a_branch(store: Store) -> None:
     session = Session()
     session.user("u1", "start")
-    session.assistant("a1", text("one"), id="m-1")
-    session.assistant("a2", text("two"), id="m-2", parent="u1")
+    session.assistant("a1", text("one"), message="m-1")
+    session.assistant("a2", text("two"), message="m-2", parent="u1")
     _, thread = bring_in(store, session)
     assert texts(thread) == ["user start", "text two"]
     assert len(thread.tree.leaves()) == 2
@@ -367,7 +368,7 @@ def test_a_sub_agent_is_a_thread_of_its_own_linked_to_its_call(store: Store) -> 
     session.assistant("a1", call("t1", "Task", prompt="count the files"))
     side = {"isSidechain": True}
     session.user("s1", "count the files", parent=None, **side)
-    session.assistant("s2", text("three"), id="m-9", **side)
+    session.assistant("s2", text("three"), message="m-9", **side)
     session.result("u2", "t1", "three", parent="a1")
     report, thread = bring_in(store, session)
     agent = store.thread("s-1/s1")
@@ -386,8 +387,8 @@ def test_two_side_chains_that_interleave_are_two_threads(store: Store) -> None:
     side = {"isSidechain": True}
     session.user("s1", "one", parent=None, **side)
     session.user("t1", "two", parent=None, **side)
-    session.assistant("s2", text("1"), id="m-1", parent="s1", **side)
-    session.assistant("t2", text("2"), id="m-2", parent="t1", **side)
+    session.assistant("s2", text("1"), message="m-1", parent="s1", **side)
+    session.assistant("t2", text("2"), message="m-2", parent="t1", **side)
     bring_in(store, session)
     assert texts(store.thread("s-1/s1")) == ["user one", "text 1"]
     assert texts(store.thread("s-1/t1")) == ["user two", "text 2"]
@@ -437,7 +438,7 @@ def compacted(**metadata: Any) -> Session:
     session.user("u1", "start")
     session.assistant("a1", call("c1"))
     session.result("u2", "c1")
-    session.assistant("a2", text("ready"), id="m-2", stop="end_turn")
+    session.assistant("a2", text("ready"), message="m-2", stop="end_turn")
     session.add(
         "system", "b1", parent=None, logicalParentUuid="a2", subtype="compact_boundary", compactMetadata=metadata
     )
@@ -464,7 +465,7 @@ def test_what_a_compaction_left_verbatim_is_not_covered(store: Store) -> None:
 
 def test_a_second_compaction_goes_on_where_the_first_ended(store: Store) -> None:
     session = compacted()
-    session.assistant("a4", text("went on"), id="m-4", stop="end_turn")
+    session.assistant("a4", text("went on"), message="m-4", stop="end_turn")
     session.add("system", "b2", parent=None, logicalParentUuid="a4", subtype="compact_boundary")
     session.user("u5", "Summary: went on.", isCompactSummary=True)
     _, thread = bring_in(store, session)
@@ -580,7 +581,10 @@ def test_fields_without_a_place_are_kept_as_they_are_spelled(store: Store) -> No
 
 
 def test_half_surrogates_and_nul_survive(store: Store) -> None:
-    line = '{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"s-1","message":{"role":"user","content":"a\\ud83d\\u0000b"}}'
+    line = (
+        '{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"s-1",'
+        '"message":{"role":"user","content":"a\\ud83d\\u0000b"}}'
+    )
     report, thread = bring_in(store, line.encode())
     part = nodes(thread)[0].body.content[0]
     assert (part.text, part.original) == ("a\ufffd\x00b", "a\ud83d\x00b")
@@ -609,13 +613,13 @@ def whole(data: bytes) -> dict[str | None, Any]:
 
 def eventful() -> Session:
     session = compacted(trigger="auto")
-    session.assistant("a5", {"type": "thinking", "thinking": "Größe", "signature": "s"}, id="m-5")
-    session.assistant("a6", call("c5"), id="m-5", usage={"input_tokens": 3, "output_tokens": 9})
-    session.assistant("a7", call("c6"), id="m-5", usage={"input_tokens": 3, "output_tokens": 12})
+    session.assistant("a5", {"type": "thinking", "thinking": "Größe", "signature": "s"}, message="m-5")
+    session.assistant("a6", call("c5"), message="m-5", usage={"input_tokens": 3, "output_tokens": 9})
+    session.assistant("a7", call("c6"), message="m-5", usage={"input_tokens": 3, "output_tokens": 12})
     session.result("u6", "c6", parent="a6")
     session.add("system", "h1", subtype="turn_duration", parent="a7")
     session.result("u7", "c5", parent="a6")
-    session.assistant("a8", text("fertig"), id="m-6")
+    session.assistant("a8", text("fertig"), message="m-6")
     session.user("u8", "noch einmal", parent="u4")
     return session
 
@@ -679,7 +683,7 @@ json_values = st.recursive(
 odd = json_values | st.sampled_from(["u1", "u2", "a1", "m-1", "c1", "text", "tool_use", "tool_result", "s-1", "s-2"])
 blocks = st.fixed_dictionaries(
     {"type": st.sampled_from(["text", "tool_use", "tool_result", "thinking", "image", "x_tool_result"])},
-    optional={name: odd for name in ("text", "id", "name", "input", "tool_use_id", "content", "thinking", "source")},
+    optional=dict.fromkeys(("text", "id", "name", "input", "tool_use_id", "content", "thinking", "source"), odd),
 )
 records = st.fixed_dictionaries(
     {"type": st.sampled_from(["user", "assistant", "system", "attachment", "summary", "custom-title", "ai-title"])},
@@ -729,7 +733,9 @@ def test_the_form_is_told_by_its_lines() -> None:
     assert detect_format(b'{"timestamp":"x","type":"session_meta","payload":{}}\n') is None
 
 
-def test_a_folder_comes_in_by_the_users_last_words(store: Store, tmp_path: Any) -> None:
+def test_a_folder_comes_in_by_the_users_last_words(store: Store, tmp_path: Path) -> None:
+    tmp_path = tmp_path / "projects"
+    tmp_path.mkdir()
     for name, time in (("b", "2026-01-02T10:00:00.000Z"), ("a", "2026-01-02T11:00:00.000Z")):
         session = Session(f"s-{name}")
         session.user("u1", "hi")
