@@ -664,8 +664,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     refs: tuple[Ref, ...]
     hash: bytes
     body: Any
-    """A `Body`; `Unknown` for what a newer program wrote; None when redacted whole or not asked for. Of a redacted event
-    it is what stands in place of the original."""
+    """A `Body`, or what stands in its place since a redaction; `Unknown` for what a newer program wrote; None when it
+    was redacted whole or not asked for."""
     output: bytes | None = None
     """A result's output; None when there is none, or it was not asked for."""
     secret: bytes | None = None

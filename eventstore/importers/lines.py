@@ -181,7 +181,6 @@ def rejoined(torn: bytes, stump: bytes) -> Record | None:
         return None
     try:
         data.decode()
-        record = read_record(1, data)
+        return read_record(1, data)
     except (UnicodeDecodeError, PayloadRejected):
         return None
-    return record if record.fields is not None else None

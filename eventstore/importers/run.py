@@ -41,53 +41,49 @@ class Run:
         self._again = again
         self._tally = Tally(report)
         self._writers: dict[str, ThreadWriter] = {}
-        self._stump = b""
-        self._joined = False
 
     def go(self, stream: BinaryIO, path: Path | None, progress: Callable[[int], None] | None) -> None:
         """Read, map and write everything."""
         reader = self._importer.read(stream, self.report, progress)
         mapping = self._importer.mapping(self, path)
+        is_first = True
         for record in reader:
-            self._stump = reader.stump
             entry = mapping.map(record)
-            if entry is not None:
-                self._take(entry, mapping.map)
-        if reader.stump and not self._writers:
-            self._look_for_beginning(reader.stump, mapping)
+            if entry is None:
+                continue
+            if is_first and reader.stump:
+                self._join(reader.stump, mapping, entry.thread)
+            is_first = False
+            self._write(entry)
+        if is_first and reader.stump:
+            self._join(reader.stump, mapping, None)
         for entry in mapping.end():
-            self._take(entry, mapping.map)
+            self._write(entry)
         self._close(reader.torn)
 
-    def _take(self, entry: Entry, read_again: Callable[[Record], Entry | None]) -> None:
-        writer = self._writer(entry.thread)
-        if self._stump and not self._joined:
-            self._join(writer.weave.torn, self._stump, read_again)
-        self._write(writer, entry)
-
-    def _join(self, torn: bytes, stump: bytes, read: Callable[[Record], Entry | None]) -> None:
-        """Take a record that a cut between two files parted, before what follows it."""
-        joined = rejoined(torn, stump)
-        entry = None if joined is None else read(joined)
+    def _join(self, stump: bytes, mapping: Mapping, thread: ThreadInfo | None) -> None:
+        """Take the record that a cut parted, whose beginning came with an earlier import, before what follows it."""
+        joined = next((record for torn in self._torn(thread) if (record := rejoined(torn, stump)) is not None), None)
+        entry = None if joined is None else mapping.map(joined)
         if entry is not None:
-            self._joined = True
             report = self.report
             report.lost -= 1
             report.repaired += 1
             report.warn(1, "rejoined_record", "its beginning came with an earlier import")
-            self._write(self._writer(entry.thread), entry)
+            self._write(entry)
 
-    def _look_for_beginning(self, stump: bytes, mapping: Mapping) -> None:
-        """Find where the end of a record belongs that is all there is of a file: its beginning names its thread."""
+    def _torn(self, thread: ThreadInfo | None) -> Iterator[bytes]:
+        """Give the cut ends of earlier imports: of this thread, then of others that were touched last."""
+        if thread is not None:
+            yield self._writer(thread).weave.torn
         for row in islice(self._store.threads(), THREADS_LOOKED_AT):
-            thread = self._store.thread(row.thread)
-            last = thread.event(thread.position)
+            other = self._store.thread(row.thread)
+            last = other.event(other.position)
             if isinstance(last.body, ImportReported) and last.body.format == self._importer.name:
-                self._join(torn_line(last.body), stump, mapping.map)
-                if self._joined:
-                    return
+                yield torn_line(last.body)
 
-    def _write(self, writer: ThreadWriter, entry: Entry) -> None:
+    def _write(self, entry: Entry) -> None:
+        writer = self._writer(entry.thread)
         met = writer.weave.known.meet(entry.identity)
         if met:
             self.report.repeated += 1
@@ -104,7 +100,7 @@ class Run:
         report = self.report
         if entry.title is not None and not entry.items:
             return  # the second thing that a record says
-        if entry.title is None and all(isinstance(item.body, RecordKept) for item in entry.items):
+        if entry.items and entry.title is None and all(isinstance(item.body, RecordKept) for item in entry.items):
             report.kept += 1
         else:
             report.mapped += 1

@@ -192,7 +192,8 @@ class _Work:
             self._segments.append(Segment(kind="text", text=body.text, node=node.position))
             self._texts.append((len(body.text), node.position))
         else:
-            self.left_out.append(dropped(node, f"{body.kind} of an ended turn" if body.text else "empty text"))
+            rule = "empty text" if body.kind == "text" else f"{body.kind} of an ended turn"
+            self.left_out.append(dropped(node, rule))
 
     def tool(self, call: Node, result: Node) -> None:
         """Take a completed call; it stands where its result does (K08)."""
