@@ -99,11 +99,12 @@ class Convlog(Peer):
     """This project, through its public handle."""
 
     durability = "WAL, FULL"
+    level = "full"
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        # With this folder on the path, our modules would hide the standard library's of the same name.
-        self._store = import_module("convlog.eventstore.store").open_store(path)
+        # Imported when it is measured, as each store is: the others' environments do not have it.
+        self._store = import_module("convlog.eventstore.store").open_store(path, durability=self.level)
         self._thread = self._store.create_thread()
 
     def append(self, message: Message) -> None:
@@ -129,6 +130,13 @@ class Convlog(Peer):
     def close(self) -> None:
         """Close the store."""
         self._store.close()
+
+
+class ConvlogProcess(Convlog):
+    """This project without a sync at each commit."""
+
+    durability = "WAL, NORMAL"
+    level = "process"
 
 
 class JsonLines(Peer):
@@ -347,6 +355,7 @@ class ActiveGraph(Peer):
 
 PEERS: dict[str, type[Peer]] = {
     "convlog": Convlog,
+    "convlog-process": ConvlogProcess,
     "jsonl": JsonLines,
     "jsonl-fsync": JsonLinesSynced,
     "eventsourcing": EventSourcing,

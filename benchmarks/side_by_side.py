@@ -21,7 +21,7 @@ from .harness import ROOT
 from .peers import PEERS
 from .workload import messages, steps
 
-OURS = ("convlog", "jsonl", "jsonl-fsync")
+OURS = ("convlog", "convlog-process", "jsonl", "jsonl-fsync")
 """Need no other environment than this one."""
 
 

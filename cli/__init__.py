@@ -12,7 +12,7 @@ from .group import LazyGroup
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": (
         "demo",
-        "Import a sample session into a store of its own, replay it, prepare a prompt, and verify everything.",
+        "Import a sample session, replay it, prepare a prompt and verify everything.",
     ),
     "init": ("init", "Make a store for this folder."),
     "import": ("import_files", "Take in recorded sessions."),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from convlog.projections.conversation import Store, Thread
-    from convlog.projections.derive import Derived
+    from convlog.projections.derive import Derived, Recipe
 
 
 class Named:
@@ -30,18 +30,28 @@ def named(store: Store, address: str, assembler: str | None = None, encoder: str
     from convlog.projections.calls import call
     from convlog.projections.errors import NotDerivable
     from convlog.projections.prepare import derived
-    from convlog.projections.replay import imported_recipe, replay_call
+    from convlog.projections.replay import replay_call
 
     target = resolve(store, address)
     thread = store.thread(target.thread.id)
     number = target.address.call
-    if number is None and target.position is None and target.address.branch is None and thread.calls():
-        number = len(thread.calls())
+    if number is None and target.position is None:
+        number = len(thread.calls()) or None
     if number is not None:
         replayed = replay_call(thread, call(thread, number), assembler=assembler, encoder=encoder)
         if replayed.prompt is None:
-            raise NotDerivable(f"call {number}: {replayed.detail}", reason=replayed.reason)
+            raise NotDerivable(f"call {number}: {replayed.reason}: {replayed.detail}", reason=replayed.reason)
         return Named(thread, replayed.prompt, replayed.node, replayed.at, f"{thread.id[:8]}/{number}")
     leaf = target.leaf
-    prompt = derived(thread, imported_recipe(assembler, encoder), leaf, thread.position)
+    prompt = derived(thread, _recipe(thread, assembler, encoder), leaf, thread.position)
     return Named(thread, prompt, leaf, thread.position, f"{thread.id[:8]}:{leaf}")
+
+
+def _recipe(thread: Thread, assembler: str | None, encoder: str | None) -> Recipe:
+    """Give the recipe of a prompt that is due: that of the thread's last prepared call, where there is one."""
+    from convlog.projections.replay import imported_recipe, recipe_of, varied
+
+    manifest = thread.last_manifest()
+    if manifest is None:
+        return imported_recipe(assembler, encoder)
+    return varied(recipe_of(thread, manifest), assembler, encoder)

@@ -52,6 +52,11 @@ class Record(msgspec.Struct, frozen=True):
     output: bytes | None = None
 
 
+HeaderColumns = tuple[int, int | None, int, bytes | None, str, int, int, int | None, bytes, str | None, bytes, bytes]
+"""What an event's hash is taken of, and the hash: position, parent, head, refs, type, version, recorded_at,
+occurred_at, source, key, commitment, hash."""
+
+
 class ThreadRow(msgspec.Struct, frozen=True, kw_only=True):
     """What listing and look-up need of a thread; derived from its events, kept beside them."""
 
@@ -139,6 +144,9 @@ class Backend(Protocol):
         outputs: bool = True,
     ) -> Iterator[Record]:
         """Iterate over a closed run of positions in order, in short snapshots; columns not asked for are not loaded."""
+
+    def headers(self, thread: str, first: int, last: int) -> Iterator[Sequence[HeaderColumns]]:
+        """Iterate over what `read` gives, as pages of plain tuples: for checking many of them."""
 
     def position_of_key(self, thread: str, key: str) -> int | None:
         """Give the position of the event with this key."""

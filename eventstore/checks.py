@@ -69,6 +69,8 @@ _OTHER, _CALL, _LOST = range(3)
 """What is known of a position besides its place in the tree."""
 
 
+_IS_NODE = {type_: body.NODE for type_, body in BODIES.items() if type_ != ThreadCreated.TYPE}
+
 _SETS_HEAD = frozenset({HeadMoved.TYPE, ThreadForked.TYPE})
 
 
@@ -86,6 +88,7 @@ class LogCheck:
 
     def __init__(self, row: ThreadRow, surroundings: Surroundings) -> None:
         self.row = row
+        self._first = row.origin_position + 1
         self.found: list[Problem] = []
         self.used: dict[str, tuple[str, int]] = {}
         """Attachment names to the (thread, position) that used them first."""
@@ -239,9 +242,12 @@ class LogCheck:
                 self.report("tree", f"{record.type}: its parent {parent} is no node before it", thread, position)
             parent = 1 if position > 1 else None
         tree.add(position, parent)
-        self._hashes += record.hash[:HASH_BYTES].ljust(HASH_BYTES, b"\0")
+        hash_ = record.hash
+        self._hashes += hash_ if len(hash_) == HASH_BYTES else bytes(HASH_BYTES)
         self._kinds.append(_CALL if record.type == ToolCalled.TYPE else _OTHER)
-        if not quiet:
+        if not quiet and (
+            _IS_NODE.get(record.type) is not (record.parent is not None) or position == 1 or position == self._first
+        ):
             self._check_type(thread, record)
         if record.refs is not None:
             self._take_refs(thread, record, parent, quiet=quiet)
@@ -254,12 +260,11 @@ class LogCheck:
         if known is not None and is_node != known.NODE and type_ != ThreadCreated.TYPE:
             what = "a note with a parent" if is_node else "a node without a parent"
             self.report("tree", f"{type_}: {what}", thread, position)
-        first = self.row.origin_position + 1 if thread == self.row.thread else 0
         if (type_ == ThreadCreated.TYPE) != (position == 1):
             self.report(
                 "tree", f"{type_} at position {position}: a log has one root, its first event", thread, position
             )
-        elif position == first > 1 and type_ != ThreadForked.TYPE:
+        elif position == self._first > 1 and thread == self.row.thread and type_ != ThreadForked.TYPE:
             self.report("tree", f"{type_} as a fork's first event", thread, position)
 
     def _take_refs(self, thread: str, record: Record, parent: int | None, *, quiet: bool) -> None:
@@ -287,6 +292,9 @@ class LogCheck:
             )
 
     def _check_head(self, thread: str, record: Record, body: Any, parent: int | None) -> None:
+        if parent == self._head and record.head == record.position and not self._follows_gap:
+            self._head = record.position  # as it mostly is
+            return
         expected = self._expected_head(record, body, parent)
         if record.head != expected:
             self.report(
@@ -345,7 +353,9 @@ class LogCheck:
             return
         for name in listing.attachments:
             self.used.setdefault(name, (thread, position))
-            if (fault := self._around.attachment_fault(name)) is not None:
+            # A capture in the shared part may have been dropped by its own thread since.
+            droppable = thread != self.row.thread and name == getattr(body, "capture", None)
+            if not droppable and (fault := self._around.attachment_fault(name)) is not None:
                 self._lacking[position, name] = (thread, fault)
         if thread == self.row.thread:
             self.listed.add(position, listing)

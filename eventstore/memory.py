@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import msgspec
 
 from . import errors
-from .backend import Erasure, KeyTaken, Listing, PositionTaken, Problem, Record, ThreadRow, ThreadTaken
+from .backend import Erasure, HeaderColumns, KeyTaken, Listing, PositionTaken, Problem, Record, ThreadRow, ThreadTaken
 
 FOUND_MAX = 20
 """Threads that `find` answers with at most."""
@@ -158,6 +158,26 @@ class MemoryBackend:
         for record in found:
             if types is None or record.type in types:
                 yield _trimmed(record, bodies=bodies, outputs=outputs)
+
+    def headers(self, thread: str, first: int, last: int) -> Iterator[Sequence[HeaderColumns]]:
+        """Iterate over what `read` gives, as pages of plain tuples."""
+        for record in self.read(thread, first, last, bodies=False):
+            yield [
+                (
+                    record.position,
+                    record.parent,
+                    record.head,
+                    record.refs,
+                    record.type,
+                    record.version,
+                    record.recorded_at,
+                    record.occurred_at,
+                    record.source,
+                    record.key,
+                    record.commitment,
+                    record.hash,
+                )
+            ]
 
     def position_of_key(self, thread: str, key: str) -> int | None:
         """Give the position of the event with this key."""

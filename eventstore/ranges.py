@@ -69,7 +69,7 @@ def _check_pairs(thread: Thread, path: Sequence[int], index: dict[int, int], nod
                 )
             if not low <= place <= high:
                 cut = cut or (node, partner)
-                waiting.extend(path[min(place, low) : low] + path[high + 1 : place + 1])
+                waiting += [*path[min(place, low) : low], *path[high + 1 : place + 1]]
                 low, high = min(low, place), max(high, place)
     if cut is not None:
         raise NotClosed(

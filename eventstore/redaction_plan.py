@@ -22,13 +22,10 @@ from .events import (
     Redacted,
     Redaction,
     ResultPromoted,
-    SegmentAdded,
     SummaryAdded,
     ThreadCreated,
     ThreadForked,
     ThreadTitled,
-    ToolCalled,
-    ToolReturned,
 )
 from .listed import body_of
 from .masking import Mask
@@ -43,9 +40,6 @@ TARGET_BYTES_MAX = BODY_BYTES_MAX * 3 // 4
 whole."""
 
 _TITLED = frozenset({ThreadCreated.TYPE, ThreadForked.TYPE, ThreadTitled.TYPE})
-
-_IN_RANGES = frozenset({InputAdded.TYPE, SegmentAdded.TYPE, ToolCalled.TYPE, ToolReturned.TYPE})
-"""Nodes that stand in a prompt when its manifest's ranges hold them."""
 
 _SHOWN_NOTES = frozenset({SummaryAdded.TYPE, ResultPromoted.TYPE})
 """Notes whose text can stand in a prompt."""
@@ -153,7 +147,7 @@ class Plan:
             found = self._redaction(record)
             if found is not None:
                 self.replaced[record.position] = found
-                self.targets[record.position] = record.type
+                self.targets[record.position] = _type_to_prompts(record, found)
                 if by is not None:
                     self._stale.setdefault(by, set()).add(record.position)
                 record = msgspec.structs.replace(record, body=encoded(found.body), output=encoded(found.output))
@@ -227,16 +221,10 @@ class Plan:
         return True
 
     def _stood_in(self, body: CallPrepared) -> bool:
-        for target, type_ in self.targets.items():
-            if target > body.at:
-                continue
-            if type_ in _IN_RANGES and body.ranges:
-                shown = any(first <= target <= last for first, last in body.ranges)
-            else:
-                shown = self._is_shown(target, type_, body.leaf)
-            if shown:
-                return True
-        return False
+        # All that lies above: what does not stand in a prompt itself can stand in the memory of its turn.
+        return any(
+            target <= body.at and self._is_shown(target, type_, body.leaf) for target, type_ in self.targets.items()
+        )
 
     def _was_read(self, body: CallPrepared) -> bool:
         return any(any(target <= at for target in self._foreign.get(thread, ())) for thread, at, _ in body.inputs)
@@ -246,6 +234,8 @@ class Plan:
 
     def _is_shown(self, target: int, type_: str, leaf: int) -> bool:
         tree = self.log.tree
+        if type_ == ThreadTitled.TYPE:
+            return False
         if not tree.is_node(target):
             return type_ in _SHOWN_NOTES or type_ not in BODIES
         return not tree.is_node(leaf) or tree.is_above(target, leaf)
@@ -280,6 +270,15 @@ class Plan:
         for name in ("title", "cwd"):
             if getattr(self.row, name) == getattr(old, name):
                 self.row = msgspec.structs.replace(self.row, **{name: getattr(new, name)})
+
+
+def _type_to_prompts(record: Record, found: Redaction) -> str:
+    """Give the type of an erased event, as far as prompts are concerned: to them a root says where it ran, no more."""
+    if record.type == ThreadCreated.TYPE and found.body is not None:
+        old, new = (msgspec.json.decode(body or b"{}") for body in (record.body, found.body))
+        if old.get("cwd") == new.get("cwd") and old.get("agent") == new.get("agent"):
+            return ThreadTitled.TYPE
+    return record.type
 
 
 def _attachments(record: Record) -> tuple[str, ...]:

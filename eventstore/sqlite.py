@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from . import errors, schema
-from .backend import Erasure, KeyTaken, Listing, PositionTaken, Problem, Record, ThreadRow, ThreadTaken
+from .backend import Erasure, HeaderColumns, KeyTaken, Listing, PositionTaken, Problem, Record, ThreadRow, ThreadTaken
 from .lock import FileLock
 
 Durability = Literal["full", "turn", "process"]
@@ -43,6 +43,10 @@ _COLUMNS = {
     (True, True): f"{_HEADER_COLUMNS}, CAST(e.body AS BLOB), CAST(e.output AS BLOB)",
 }
 # Through the thread's row: another process may have deleted the thread whose number is remembered here.
+_HASHED_COLUMNS = (
+    "e.position, e.parent, e.head, CAST(e.refs AS BLOB), e.type, e.version, e.recorded_at, e.occurred_at,"
+    " CAST(s.json AS BLOB), e.key, e.commitment, e.hash"
+)
 _INSERT = (
     "INSERT INTO events (thread, position, parent, head, type, version, recorded_at, occurred_at, source, key, refs,"
     " hash, commitment, salt, secret, body, output)"
@@ -510,6 +514,23 @@ class SqliteBackend:
                 rows = self._db.execute(sql, (number, first, last, *(types or ()))).fetchall()
             for row in rows:
                 yield Record(*row)
+            if len(rows) < PAGE_ROWS:
+                return
+            first = rows[-1][0] + 1
+
+    def headers(self, thread: str, first: int, last: int) -> Iterator[Sequence[HeaderColumns]]:
+        """Iterate over what `read` gives, as pages of plain tuples."""
+        with self._mutex:
+            number = self._number(thread)
+        sql = (
+            f"SELECT {_HASHED_COLUMNS} FROM events e CROSS JOIN sources s ON s.id = e.source"
+            f" WHERE e.thread = ? AND e.position >= ? AND e.position <= ? ORDER BY e.position LIMIT {PAGE_ROWS}"
+        )
+        while first <= last:
+            with self._mutex, self._reading:
+                rows = self._db.execute(sql, (number, first, last)).fetchall()
+            if rows:
+                yield rows
             if len(rows) < PAGE_ROWS:
                 return
             first = rows[-1][0] + 1

@@ -258,6 +258,11 @@ class Store:
                 self._logs.move_to_end(thread)
             return log
 
+    def let_go(self, thread: str) -> None:
+        """Forget the live state of a thread; handles on it find it again. For who goes through many threads."""
+        with self.mutex:
+            self._logs.pop(thread, None)
+
     def _shared(self, row: ThreadRow) -> tuple[Span, ...]:
         """Give the runs of other threads' rows that a fork shares, in order."""
         spans: list[Span] = []

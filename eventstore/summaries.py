@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from .calls import TYPES as CALLS
 from .canonical import check_json_text, split_halves
-from .errors import Conflict, NoSuchNode, PayloadRejected
+from .errors import Conflict, NoSuchCall, NoSuchNode, PayloadRejected
 from .events import Redacted, Source, SummaryAdded, SummaryFailed, SummaryInvalidated, SummaryStarted
 from .placement import Appended
 from .ranges import closed_range, covered_hash
@@ -30,6 +33,7 @@ def add_summary(
     replaces: int | None = None,
     key: str | None = None,
     source: Source | None = None,
+    expected_position: int | None = None,
 ) -> Appended:
     """Store a summary over the closed range `first`..`last` of the path to `on` (default: the head).
 
@@ -45,10 +49,13 @@ def add_summary(
         replaces: the summary that this one was made again for.
         key: idempotency key.
         source: who states it.
+        expected_position: refuse unless this is the tip.
 
     Raises:
         BadRange, NotClosed: the range is none, or would cut a call from its result.
         PayloadRejected: a blank text.
+        NoSuchNode, NoSuchCall: no summary stands at `replaces`, or no call at `call`.
+        Conflict: the tip is not the expected one.
     """
     if not text.strip():
         raise PayloadRejected("a summary without words stands for nothing", hint="record the failure instead")
@@ -57,26 +64,36 @@ def add_summary(
     text, halves = split_halves(text)
     if replaces is not None:
         _require(thread, replaces)
+    if call is not None and thread.event(call, output=False).type not in CALLS:
+        raise NoSuchCall(f"position {call} is no call", hint="name the call that asked a model for the text")
+    body = SummaryAdded(
+        first=first,
+        last=last,
+        text=text,
+        halves=halves,
+        maker=maker,
+        parameters=parameters,
+        call=call,
+        replaces=replaces,
+    )
+    draft = Draft(body=body, key=key, source=source or Source("host"))
+    return _append_judged(thread, draft, body, on, expected_position)
+
+
+def _append_judged(
+    thread: Thread, draft: Draft, body: SummaryAdded, on: int | None, expected_position: int | None
+) -> Appended:
+    """Append a summary at the very position that its range was judged at: nothing may come in between."""
     while True:
         position = thread.position
-        nodes = closed_range(thread, first, last, on)
-        body = SummaryAdded(
-            first=first,
-            last=last,
-            text=text,
-            halves=halves,
-            maker=maker,
-            parameters=parameters,
-            covered=covered_hash(thread, nodes),
-            nodes=len(nodes),
-            call=call,
-            replaces=replaces,
-        )
-        draft = Draft(body=body, key=key, source=source or Source("host"))
+        nodes = closed_range(thread, body.first, body.last, on)
+        judged = msgspec.structs.replace(body, covered=covered_hash(thread, nodes), nodes=len(nodes))
+        draft = msgspec.structs.replace(draft, body=judged)
         try:
-            # Nothing may have come in between that the range was not judged by.
-            return thread.append_many([draft], expected_position=position)[0]
+            return thread.append_many([draft], expected_position=expected_position or position)[0]
         except Conflict:
+            if expected_position is not None:
+                raise
             thread.refresh()
 
 

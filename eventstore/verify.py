@@ -13,6 +13,7 @@ The kinds of findings are those of `checks`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Literal
 
 import msgspec
@@ -28,6 +29,9 @@ from .log import END, Span
 from .store import STORE_THREAD, Store
 
 Level = Literal["quick", "chain", "full"]
+
+PAGE_RECORDS = 256
+"""How far a damage is looked at record by record, before the fast way is tried again."""
 
 _MADE_ONCE = ("kind", "helper", "cwd", "agent", "source_id", "parent_thread", "parent_call")
 """What a thread's row says from its creation on."""
@@ -220,26 +224,64 @@ def _last_two(spans: Sequence[Span]) -> list[tuple[Span, int]]:
 
 def _verify_chain(backend: Backend, spans: Sequence[Span], previous: bytes | None) -> Iterator[Problem]:
     chain = Chain(previous)
-    add = chain.add
     for span in spans:
-        thread, expected, lost = span.thread, span.first, False
-        for record in _readable(backend, span, bodies=False):
+        walk = _Walk(backend, chain, span)
+        while walk.expected <= span.last:
+            walk.run()
+            yield from walk.look()
+
+
+class _Walk:
+    """Along one run of headers: fast while all is right, record by record where it is not."""
+
+    def __init__(self, backend: Backend, chain: Chain, span: Span) -> None:
+        self.expected = span.first
+        self._backend = backend
+        self._chain = chain
+        self._span = span
+        self._lost = False
+        """What the next header is chained to is not there."""
+
+    def run(self) -> None:
+        """Go as far as everything is right."""
+        span, extend = self._span, self._chain.extend
+        try:
+            for page in self._backend.headers(span.thread, self.expected, span.last):
+                if self._lost or not extend(span.thread, self.expected, page):
+                    return
+                self.expected += len(page)
+        except _DAMAGE:
+            return
+
+    def look(self) -> Iterator[Problem]:
+        """Go on record by record for a page, where something is wrong."""
+        span = self._span
+        if self.expected > span.last:
+            return
+        rest = Span(span.thread, self.expected, span.last)
+        for record in islice(_readable(self._backend, rest, bodies=False), PAGE_RECORDS):
             try:
-                if isinstance(record, Problem):
-                    yield record
-                    expected, lost = expected + 1, True
-                elif record.position == expected and not lost:
-                    expected += 1
-                    if add(thread, record) is not None:
-                        yield _mismatch(thread, record)
-                else:
-                    if record.position != expected:
-                        yield Problem("gap", f"no record before position {record.position}", thread, expected)
-                    # What this header is chained to is not there.
-                    chain.skip(record)
-                    expected, lost = record.position + 1, False
+                yield from self._step(record)
             except _DAMAGE as error:
-                yield _misfit(error, thread, expected - 1)
+                yield _misfit(error, span.thread, self.expected - 1)
+        if self.expected == rest.first:
+            yield Problem("gap", "there are no more records", span.thread, self.expected)
+            self.expected = span.last + 1
+
+    def _step(self, record: Record | Problem) -> Iterator[Problem]:
+        thread = self._span.thread
+        if isinstance(record, Problem):
+            yield record
+            self.expected, self._lost = self.expected + 1, True
+        elif record.position == self.expected and not self._lost:
+            self.expected += 1
+            if self._chain.add(thread, record) is not None:
+                yield _mismatch(thread, record)
+        else:
+            if record.position != self.expected:
+                yield Problem("gap", f"no record before position {record.position}", thread, self.expected)
+            self._chain.skip(record)
+            self.expected, self._lost = record.position + 1, False
 
 
 def _misfit(error: Exception, thread: str, position: int) -> Problem:

@@ -1,31 +1,44 @@
-"""Auditing a whole store: each thread's chain first, then every call of it derived again."""
+"""Auditing a whole store: each thread's chain first, then every call and every derived summary of it again."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from convlog.eventstore.errors import ConvlogError, OpeningError
 from convlog.eventstore.summaries import stale_summaries
-from convlog.eventstore.verify import verify_thread
+from convlog.eventstore.verify import is_fault, verify_thread
 
-from .conversation import Store
+from .calls import CallInfo, calls
+from .conversation import Store, Thread
 from .conversation import open as open_store
-from .replay import Replayed, replay
+from .replay import Replayed, damaged, replay, replay_call, unprovable
+from .summarise import restated
 
 CHUNK_THREADS = 16
 """Threads that a worker is given at once: enough to pay for the way there, few enough to share the work."""
+
+CHUNKS_MIN = 16
+"""So many pieces at least, as far as there are threads: the last one to finish then keeps nobody waiting for long."""
+
+_DAMAGE = (ConvlogError, TypeError, ValueError, AttributeError, KeyError, IndexError, msgspec.MsgspecError)
+"""What reading damaged rows can raise: columns may hold anything."""
 
 
 class Finding(msgspec.Struct, frozen=True):
     """One call that is not exact, or one thing wrong with a thread."""
 
     call: int | None
+    """Number of the call; None for what is of the thread itself, or of a summary (`position`)."""
     verdict: str
+    """differs, unprovable or damaged."""
     assembler: str = ""
+    """For a summary: its maker."""
     encoder: str = ""
     reason: str = ""
     detail: str = ""
@@ -43,6 +56,8 @@ class ThreadAudit(msgspec.Struct, frozen=True, kw_only=True):
     """`assembler encoder verdict` to the number of calls."""
     prompt_bytes: int
     findings: list[Finding]
+    summaries: int = 0
+    """Summaries that a projection made, derived again."""
     stale: list[int] = []
     """Summaries that no longer say what they cover."""
 
@@ -79,38 +94,87 @@ class Total(msgspec.Struct):
 def audit_thread(store: Store, thread: str) -> ThreadAudit:
     """Audit one thread: its chain and bodies first; no call of a damaged thread is called exact."""
     handle = store.thread(thread)
-    problems = [problem for problem in verify_thread(store, thread) if problem.kind != "redacted"]
     findings = [
         Finding(None, "damaged", reason=problem.kind, detail=problem.message, position=problem.position)
-        for problem in problems
+        for problem in verify_thread(store, thread)
+        if is_fault(problem)
     ]
-    verdicts: Counter[str] = Counter()
-    size = 0
+    if findings:
+        return _audit_damaged(handle, findings)
+    judged = _Judged()
     for replayed in replay(handle):
-        judged = _judged(replayed, damaged=bool(problems))
-        size += replayed.bytes
-        verdicts[f"{replayed.assembler} {replayed.encoder} {judged.verdict}"] += 1
-        if judged.verdict not in {"exact", "derived"}:
-            findings.append(judged)
+        judged.take(replayed)
+    summaries = list(restated(handle))
+    findings = judged.findings + [
+        Finding(None, each.verdict, each.maker, reason=each.reason, detail=each.detail, position=each.summary)
+        for each in summaries
+        if each.verdict != "exact"
+    ]
+    return _result(handle, judged, findings, summaries=len(summaries), stale=stale_summaries(handle))
+
+
+def _audit_damaged(handle: Thread, findings: list[Finding]) -> ThreadAudit:
+    """Say what can still be said of a damaged thread: that none of its calls is provable, as far as they are found."""
+    judged = _Judged()
+    try:
+        for info in calls(handle):
+            judged.take(damaged(_replayed(handle, info)))
+    except _DAMAGE as error:
+        findings = [*findings, Finding(None, "damaged", reason="calls", detail=f"the calls cannot be listed: {error}")]
+    return _result(handle, judged, findings + judged.findings, is_damaged=True)
+
+
+def _replayed(handle: Thread, info: CallInfo) -> Replayed:
+    try:
+        return replay_call(handle, info)
+    except _DAMAGE as error:
+        return unprovable(info, "damaged", f"what is stored cannot be read: {error}")
+
+
+def _result(
+    handle: Thread,
+    judged: _Judged,
+    findings: list[Finding],
+    *,
+    is_damaged: bool = False,
+    summaries: int = 0,
+    stale: Sequence[int] = (),
+) -> ThreadAudit:
     return ThreadAudit(
-        thread=thread,
+        thread=handle.id,
         tip=handle.tip.hex(),
         events=handle.position,
-        damaged=bool(problems),
-        verdicts=dict(verdicts),
-        prompt_bytes=size,
+        damaged=is_damaged,
+        verdicts=dict(judged.verdicts),
+        prompt_bytes=judged.bytes,
         findings=findings,
-        stale=stale_summaries(handle),
+        summaries=summaries,
+        stale=list(stale),
     )
 
 
-def _judged(replayed: Replayed, *, damaged: bool) -> Finding:
-    verdict, reason = replayed.verdict, replayed.reason
-    if damaged and verdict == "exact":
-        return Finding(
-            replayed.call, "unprovable", replayed.assembler, replayed.encoder, "damaged", "the thread's chain is broken"
-        )
-    return Finding(replayed.call, verdict, replayed.assembler, replayed.encoder, reason, replayed.detail)
+class _Judged:
+    """Counts of one thread's calls; their prompts are let go of one by one."""
+
+    def __init__(self) -> None:
+        self.verdicts: Counter[str] = Counter()
+        self.bytes = 0
+        self.findings: list[Finding] = []
+
+    def take(self, replayed: Replayed) -> None:
+        self.bytes += replayed.bytes
+        self.verdicts[f"{replayed.assembler} {replayed.encoder} {replayed.verdict}"] += 1
+        if replayed.verdict not in {"exact", "derived"}:
+            self.findings.append(
+                Finding(
+                    replayed.call,
+                    replayed.verdict,
+                    replayed.assembler,
+                    replayed.encoder,
+                    replayed.reason,
+                    replayed.detail,
+                )
+            )
 
 
 def audit(
@@ -127,8 +191,13 @@ def audit(
         threads: ids.
         executor: any `concurrent.futures` executor; each piece of work opens the store itself, to read.
         progress: called with the number of threads done.
+
+    Raises:
+        OpeningError: an executor, and a store that is no file.
     """
-    names = threads if threads is not None else [row.thread for row in store.threads()]
+    names = list(threads) if threads is not None else [row.thread for row in store.threads()]
+    if executor is not None and not Path(store.place).is_file():
+        raise OpeningError(f"{store.place} is no file that other processes can open", hint="audit without an executor")
     results = _alone(store, names) if executor is None else _shared(store.place, names, executor)
     for done, result in enumerate(results, 1):
         if progress is not None:
@@ -137,11 +206,14 @@ def audit(
 
 
 def _alone(store: Store, names: Sequence[str]) -> Iterator[ThreadAudit]:
-    return (audit_thread(store, name) for name in names)
+    for name in names:
+        yield audit_thread(store, name)
+        store.let_go(name)
 
 
 def _shared(place: str, names: Sequence[str], executor: Executor) -> Iterator[ThreadAudit]:
-    chunks = [names[start : start + CHUNK_THREADS] for start in range(0, len(names), CHUNK_THREADS)]
+    size = max(1, min(CHUNK_THREADS, len(names) // CHUNKS_MIN))
+    chunks = [names[start : start + size] for start in range(0, len(names), size)]
     for results in executor.map(audit_chunk, [place] * len(chunks), chunks):
         yield from results
 
@@ -149,4 +221,4 @@ def _shared(place: str, names: Sequence[str], executor: Executor) -> Iterator[Th
 def audit_chunk(place: str, names: Sequence[str]) -> list[ThreadAudit]:
     """Audit some threads of the store in a file: the piece of work that an executor carries."""
     with open_store(place, mode="r") as store:
-        return [audit_thread(store, name) for name in names]
+        return list(_alone(store, names))

@@ -67,6 +67,18 @@ def call(thread: Thread, number: int) -> CallInfo:
     return found[number - 1 if number > 0 else -1]
 
 
+def info_at(thread: Thread, position: int) -> CallInfo:
+    """Give the call that the event at a position stands for.
+
+    Raises:
+        NoSuchCall: it stands for none.
+    """
+    for info in calls(thread):
+        if info.position == position:
+            return info
+    raise NoSuchCall(f"position {position} of thread {thread.id[:12]} is no call", hint="`convlog replay` lists them")
+
+
 def leaf_and_at(info: CallInfo, thread: Thread) -> tuple[int, int]:
     """Give the leaf and the position that a call's prompt is derived at."""
     manifest = info.manifest
@@ -74,6 +86,8 @@ def leaf_and_at(info: CallInfo, thread: Thread) -> tuple[int, int]:
         return manifest.leaf, manifest.at
     if isinstance(info.event.body, CallObserved):
         return info.event.body.leaf, info.position - 1
-    node = info.first_node or info.position
-    parent = thread.tree.parent(node) if thread.tree.is_node(node) else None
-    return parent or 1, node - 1
+    node = info.first_node
+    if node is None or not thread.tree.is_node(node):
+        # Nothing came back: what was active then is what was asked about.
+        return info.event.head, info.position - 1
+    return thread.tree.parent(node) or 1, node - 1

@@ -11,7 +11,10 @@ from convlog.eventstore.events import CallPrepared
 from convlog.eventstore.thread import Thread as EventThread
 
 if TYPE_CHECKING:
+    from convlog.eventstore.placement import Appended
+
     from .calls import CallInfo
+    from .compare import PrefixReport
     from .prepare import Prompt
     from .record import Recorded
     from .replay import Replayed
@@ -34,6 +37,24 @@ class Thread(EventThread):
 
         return record(self, response, call=call, **options)
 
+    def observe(self, request: bytes, **options: Any) -> Appended:
+        """Record a request that the host built by itself. See `convlog.projections.observe.observe`."""
+        from .observe import observe
+
+        return observe(self, request, **options)
+
+    def drop_captures(self, *, before: int | None = None, reason: str = "window") -> list[Appended]:
+        """Erase rendered prompts that were kept. See `convlog.eventstore.captures.drop_captures`."""
+        from convlog.eventstore.captures import drop_captures
+
+        return drop_captures(self, before=before, reason=reason)
+
+    def summarise_with(self, maker: str, first: int, last: int, **options: Any) -> Appended:
+        """Let a frozen summariser say a closed range, and store that. See `convlog.projections.summarise.summarise`."""
+        from .summarise import summarise
+
+        return summarise(self, maker, first, last, **options)
+
     def calls(self) -> list[CallInfo]:
         """Give the thread's calls, numbered from 1."""
         from .calls import calls
@@ -45,6 +66,12 @@ class Thread(EventThread):
         from .replay import replay
 
         return replay(self, **options)
+
+    def prefix_report(self) -> Iterator[PrefixReport]:
+        """Report how much of each call's prompt the one before had: what a provider's cache still serves (C06)."""
+        from .compare import prefix_report
+
+        return prefix_report((each.call, each.prompt) for each in self.replay() if each.prompt is not None)
 
     def last_manifest(self) -> CallPrepared | None:
         """Give the newest manifest of the log."""

@@ -62,8 +62,9 @@ class Derived:
         return tuple((at, keyed(key, self.rolling[at])[: 2 * SHORT_DIGEST_BYTES]) for at in sample(count))
 
     def digest(self, key: bytes) -> str:
-        """Give the keyed digest of the whole: blocks, what surrounds them, and marks."""
-        return keyed(key, self.rolling[-1] + request_v1.marks(self.request))
+        """Give the keyed digest of the whole: blocks, what surrounds them, how they make up messages, and marks."""
+        messages = request_v1.encode([len(item.blocks) for item in self.request.items])
+        return keyed(key, self.rolling[-1] + messages + request_v1.marks(self.request))
 
 
 def sample(count: int) -> list[int]:

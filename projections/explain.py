@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from convlog.eventstore.events import ContextSet, Event, InstructionsSet, TodoWritten, ToolsSet
+
 from .derive import Derived
 from .stages import pieces_v1 as kinds
 from .stages.pieces_v1 import Piece
@@ -29,6 +31,10 @@ RULES = {
     kinds.REPAIR: "put in so that the provider accepts the request; the record is untouched",
     kinds.DROPPED: "left out",
 }
+
+
+_WHOLE_VALUES = frozenset({InstructionsSet.TYPE, ToolsSet.TYPE, ContextSet.TYPE, TodoWritten.TYPE})
+"""Types of which only the last on the path counts, for context the last of a name."""
 
 
 class Explained(msgspec.Struct, frozen=True):
@@ -98,6 +104,8 @@ def missing(thread: Thread, prompt: Derived, leaf: int, at: int, node: int) -> s
         return f"a {event.type} is a note: it is on no path and no model sees it"
     tree = thread.tree
     if not tree.is_above(node, leaf):
+        if tree.is_above(leaf, node):
+            return f"it comes after {leaf}, the node that the prompt was made at"
         fork = tree.common(node, leaf)
         return f"it is on another branch ({tree.branch(node)}), which left this path at {fork}"
     said = [_said(explained) for explained in explain(prompt) if node in explained.piece.sources]
@@ -106,7 +114,24 @@ def missing(thread: Thread, prompt: Derived, leaf: int, at: int, node: int) -> s
     covering = _summary_over(thread, prompt.pieces, node)
     if covering is not None:
         return f"summary {covering} stands for it"
-    return f"a {event.type} says nothing to a model, or its turn is kept as turn memory without it"
+    later = _replaced_by(thread, event, leaf)
+    if later is not None:
+        return f"the {event.type} at {later} took its place"
+    if event.redacted_by is not None and event.body is None:
+        return f"it was erased by the redaction at {event.redacted_by}"
+    return f"{event.type} says nothing to a model, or its turn is kept as turn memory without it"
+
+
+def _replaced_by(thread: Thread, event: Event, leaf: int) -> int | None:
+    """Give the last value on the path that is in force in the place of this one; None when there is none."""
+    if event.type not in _WHOLE_VALUES:
+        return None
+    name = getattr(event.body, "name", None)
+    found = None
+    for other in thread.events(first=event.position + 1, last=leaf, types=(event.type,)):
+        if thread.tree.is_above(other.position, leaf) and getattr(other.body, "name", None) == name:
+            found = other.position
+    return found
 
 
 def _said(explained: Explained) -> str:

@@ -5,22 +5,25 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from blake3 import blake3
 
+from convlog.eventstore.errors import PayloadRejected
 from convlog.eventstore.events import CallPrepared
 from convlog.eventstore.records import Draft
 
 from . import derive, registry
+from .approvals import open_approval
 from .errors import AwaitingApproval, BadProjection
 from .freeze import fingerprint
 from .material import attachments, material
 from .profiles import Profile, load_profile, profile_bytes
 from .stages.pieces_v1 import DROPPED, Piece
 from .stages.target_v1 import Options
-from .standing import Instructions, Tools, as_json, set_standing
+from .standing import Instructions, Tools, as_json, differing
 
 if TYPE_CHECKING:
     from .conversation import Thread
@@ -56,7 +59,7 @@ class Prompt:
         self.call: int | None = None
         """Position of the manifest; None when the prompt was not recorded."""
         self.losing: tuple[int, ...] = ()
-        """Nodes that the call before carried verbatim and this one does not."""
+        """Nodes of which the call before said something and this one says nothing."""
 
     @property
     def pieces(self) -> Sequence[Piece]:
@@ -97,7 +100,8 @@ class Prompt:
         """What is about to be lost to the model, in words; None when nothing is."""
         if not self.losing:
             return None
-        return f"this call no longer carries {len(self.losing)} nodes that the call before had verbatim"
+        nodes = "1 node" if len(self.losing) == 1 else f"{len(self.losing):,} nodes"
+        return f"this call no longer carries {nodes} of which the call before said something"
 
 
 def prepare(
@@ -106,8 +110,8 @@ def prepare(
     assembler: str = DEFAULT_ASSEMBLER,
     encoder: str | None = None,
     model: str = DEFAULT_MODEL,
-    profile: str | bytes | None = None,
-    options: Options | None = None,
+    profile: str | Path | bytes | None = None,
+    options: Options | dict[str, Any] | None = None,
     parameters: dict[str, Any] | None = None,
     instructions: Instructions | None = None,
     tools: Tools | None = None,
@@ -126,9 +130,9 @@ def prepare(
         profile: a profile's id, file or bytes, in place of `model`.
         options: max_tokens, tool choice, thinking and further members of the request.
         parameters: the assembler's parameters.
-        instructions: standing instructions; recorded when they differ from those in force.
+        instructions: standing instructions; recorded at the head when they differ from those in force.
         tools: tool declarations; the same.
-        leaf: the node to prepare at.
+        leaf: the node to prepare at; default: the head.
         record: whether to append the manifest (`call.prepared`).
         capture: whether to keep the rendered bytes as an attachment.
         despite_approval: prepare although an approval is open at the leaf.
@@ -136,10 +140,9 @@ def prepare(
     Raises:
         AwaitingApproval: the leaf waits for a decision.
         NotDerivable: something that the prompt needs was never kept, or is gone.
-        NoSuchProjection, BadProjection, UnknownProfile: the recipe names what is not there.
+        NoSuchProjection, BadProjection, UnknownProfile, FormatRefused: the recipe names what is not there.
+        PayloadRejected: other instructions or tools than those in force, where nothing is to be recorded at the head.
     """
-    if leaf is None:
-        set_standing(thread, instructions, tools)
     data = _profile_bytes(model if profile is None else profile)
     target = load_profile(data)
     recipe = derive.Recipe(
@@ -147,12 +150,17 @@ def prepare(
         encoder=encoder or newest_encoder(target.format),
         profile=data,
         parameters=_parameters(assembler, parameters),
-        options=options or Options(),
+        options=_options(options),
     )
-    at = thread.position
-    leaf = thread.head if leaf is None else thread.tree.require(leaf)
-    if not despite_approval:
-        _check_approval(thread, leaf)
+    _check_encoder(recipe.encoder, target)
+    with thread.store.mutex:
+        thread.refresh()
+        node = thread.head if leaf is None else thread.tree.require(leaf)
+        if not despite_approval:
+            _check_approval(thread, node)
+        _set_standing(thread, node, instructions, tools, may_append=record and leaf is None)
+        at = thread.position
+        leaf = thread.head if leaf is None else leaf
     prompt = Prompt(derived(thread, recipe, leaf, at), target, leaf, at)
     prompt.losing = _losing(thread, prompt)
     if record:
@@ -176,15 +184,43 @@ def newest_encoder(format_: str) -> str:
     return f"{format_}@{max(versions)}"
 
 
-def _profile_bytes(source: str | bytes) -> bytes:
+def _profile_bytes(source: str | Path | bytes) -> bytes:
     if isinstance(source, bytes):
         return source
-    if source.endswith(".json") or "/" in source:
-        from pathlib import Path
-
+    if isinstance(source, Path) or source.endswith(".json") or "/" in source or "\\" in source:
         load_profile(source)
         return Path(source).read_bytes()
     return profile_bytes(source)
+
+
+def _options(given: Options | dict[str, Any] | None) -> Options:
+    if isinstance(given, Options):
+        return given
+    try:
+        return msgspec.convert(given or {}, Options)
+    except msgspec.ValidationError as error:
+        raise PayloadRejected(f"options: {error}", hint=f"known: {', '.join(Options.__struct_fields__)}") from None
+
+
+def _check_encoder(encoder: str, profile: Profile) -> None:
+    """Refuse a wire format that the provider does not offer the model in; a user's encoder is asked nothing."""
+    registry.get(encoder, "encoder")
+    if encoder in registry.OWN:
+        profile.in_format(encoder.split("@", maxsplit=1)[0])
+
+
+def _set_standing(
+    thread: Thread, node: int, instructions: Instructions | None, tools: Tools | None, *, may_append: bool
+) -> None:
+    """Append what differs from what is in force at a node."""
+    bodies = differing(thread, node, instructions, tools)
+    if bodies and not may_append:
+        raise PayloadRejected(
+            f"{' and '.join(body.TYPE for body in bodies)} would have to be recorded first",
+            hint="prepare at the head and with record=True, or leave out instructions and tools",
+        )
+    if bodies:
+        thread.append_many([Draft(body=body) for body in bodies])
 
 
 def _parameters(assembler: str, given: dict[str, Any] | None) -> str:
@@ -194,15 +230,10 @@ def _parameters(assembler: str, given: dict[str, Any] | None) -> str:
 
 
 def _check_approval(thread: Thread, leaf: int) -> None:
-    open_approval = None
-    for event in thread.path(leaf, outputs=False):
-        if event.type == "approval.asked":
-            open_approval = event.position
-        elif event.type in {"approval.answered", "tool.returned", "input.added"}:
-            open_approval = None
-    if open_approval is not None:
+    position = open_approval(thread, leaf)
+    if position is not None:
         raise AwaitingApproval(
-            f"position {open_approval} asks for an approval that nobody answered",
+            f"position {position} asks for an approval that nobody answered",
             hint="append approval.answered, or prepare with despite_approval=True",
         )
 
@@ -230,7 +261,7 @@ def _record(thread: Thread, prompt: Prompt, *, capture: bool) -> int:
         inputs=((thread.id, prompt.at, thread.hash_at(prompt.at).hex()),),
         ranges=runs(sorted(verbatim_nodes(prompt.pieces))),
         fingerprint=fingerprints(recipe),
-        distributions=_distributions(recipe),
+        distributions=distributions(recipe),
         runtime=runtime(),
         capture=store.attach(prompt.body) if capture else None,
     )
@@ -247,7 +278,8 @@ def runtime() -> str:
     return f"python {platform.python_version()} msgspec {msgspec.__version__}"
 
 
-def _distributions(recipe: derive.Recipe) -> dict[str, str]:
+def distributions(recipe: derive.Recipe) -> dict[str, str]:
+    """Give `name==version` of the packages that a recipe's versions come from, our own left out."""
     found = {}
     for address in (recipe.assembler, recipe.encoder):
         distribution = registry.get(address).distribution

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from blake3 import blake3
 
 from convlog.eventstore.canonical import split_halves
-from convlog.eventstore.errors import NoSuchCall
+from convlog.eventstore.errors import Conflict, ConvlogError, NoSuchCall, PayloadRejected
 from convlog.eventstore.events import (
     Body,
     CallFinished,
+    CallObserved,
     CallPrepared,
     SegmentAdded,
     Source,
     ToolCalled,
     ToolReturned,
     TurnEnded,
+    TurnState,
 )
 from convlog.eventstore.events import Usage as StoredUsage
 from convlog.eventstore.records import Draft, Member, fit_key
@@ -29,6 +32,9 @@ from .readers.parts import CallPart, ForeignPart, Part, ReasoningPart, ResponseP
 if TYPE_CHECKING:
     from .conversation import Thread
 
+PAUSES = frozenset({"pause_turn"})
+"""Stop reasons of a response that is complete and goes on in the next one: the same turn, asked again."""
+
 
 class Recorded(msgspec.Struct, frozen=True):
     """What was recorded of one response."""
@@ -39,7 +45,15 @@ class Recorded(msgspec.Struct, frozen=True):
     finished: int
     """Position of the `call.finished` event."""
     ended: bool
-    """Whether the turn was noted as done."""
+    """Whether the turn is over by it."""
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """What is known of the call that a response answers."""
+
+    leaf: int | None = None
+    provider: str | None = None
+    model: str | None = None
 
 
 def record(
@@ -52,82 +66,126 @@ def record(
     end: bool = True,
     error: str | None = None,
 ) -> Recorded:
-    """Record a response, or as much of one as came.
+    """Record a response, or as much of one as came. The same response again is recorded once.
 
     Args:
         thread: the conversation.
         response: the provider's response, as its SDK gives it or as plain JSON values; or the events of a stream, as
             far as they came; None when nothing came.
-        call: position of the manifest that this answers (`Prompt.call`).
+        call: position of the manifest that this answers (`Prompt.call`), or of the request observed.
         format: the response's format, where it cannot be told from its shape.
         sent: the bytes that were sent; the record then says whether they were those prepared.
-        end: whether a complete response without calls ends the turn.
+        end: whether this may end the turn: done by a complete response without calls, or by an error. Give False when
+            a failed call is going to be tried again.
         error: what went wrong, when the call failed.
 
     Raises:
-        NoSuchCall: no manifest stands at `call`.
+        NoSuchCall: no manifest and no observed request stands at `call`.
         UnreadableResponse: the response has no known shape.
+        PayloadRejected: `sent` is not bytes.
+        KeyMismatch: a response of this id was recorded with other content.
     """
-    manifest = None if call is None else _manifest(thread, call)
+    if sent is not None and not isinstance(sent, bytes):
+        raise PayloadRejected(f"`sent` of type {type(sent).__name__}", hint="give the bytes that were sent")
+    asked = _Asked() if call is None else _asked(thread, call)
     parts = read(response, format) if response is not None else ResponseParts()
-    source = _source(thread, manifest, parts)
-    name = parts.response or f"call-{call or thread.position}"
-    drafts = _nodes(parts, name, source, _parent(thread, manifest))
-    nodes = len(drafts)
-    drafts.append(_finished(thread, parts, source, name, call, nodes, sent, error))
+    source = _source(asked, parts)
+    key = _key(parts, call)
+    drafts = _nodes(parts, parts.response or f"call-{call or thread.position}", source, key)
+    drafts.append(_finished(thread, parts, source, call, sent, error, nodes=len(drafts), key=key))
     calls = tuple(draft.body for draft in drafts if isinstance(draft.body, ToolCalled) and draft.body.kind != "server")
-    ended = end and ((parts.complete and not calls) or error is not None)
-    if ended:
-        last = thread.head if nodes == 0 else None
-        state = "done" if error is None else "error"
-        drafts.append(Draft(body=lambda at: TurnEnded(node=last or at[nodes - 1], state=state, error=error)))  # type: ignore[arg-type] # the two words are turn states
-    appended = thread.append_many(drafts)
-    return Recorded(tuple(each.position for each in appended[:nodes]), calls, appended[nodes].position, ended)
+    state = _end(parts, calls, error) if end else None
+    return _append(thread, drafts, asked.leaf, state, error, calls, key)
 
 
-def _manifest(thread: Thread, call: int) -> CallPrepared:
+def _append(
+    thread: Thread,
+    drafts: list[Draft],
+    leaf: int | None,
+    state: TurnState | None,
+    error: str | None,
+    calls: tuple[ToolCalled, ...],
+    key: str | None,
+) -> Recorded:
+    """Append the batch: below the head when that is the call's leaf or lies below it, else below that leaf."""
+    nodes = len(drafts) - 1
+    while True:
+        head = thread.head
+        below_head = leaf is None or thread.tree.is_above(leaf, head)
+        batch = list(drafts)
+        if nodes and not below_head:
+            # Only then is the parent stated: a retry is compared with what was stated, and the head has moved on.
+            batch[0] = msgspec.structs.replace(batch[0], parent=leaf)
+        if state is not None:
+            batch.append(_turn_end(nodes, head if below_head else leaf or head, state, error, key))
+        try:
+            appended = thread.append_many(batch, expected_head=head)
+        except Conflict:
+            thread.refresh()
+            continue
+        positions = tuple(each.position for each in appended[:nodes])
+        return Recorded(positions, calls, appended[nodes].position, state is not None)
+
+
+def _turn_end(nodes: int, last: int, state: TurnState, error: str | None, key: str | None) -> Draft:
+    def body(at: Sequence[int]) -> TurnEnded:
+        return TurnEnded(node=at[nodes - 1] if nodes else last, state=state, error=error)
+
+    return Draft(body=body, key=None if key is None else fit_key(f"{key}/end"))
+
+
+def _end(parts: ResponseParts, calls: Sequence[ToolCalled], error: str | None) -> TurnState | None:
+    """Give the state that the turn ends in; None when it goes on."""
+    if error is not None:
+        return "error"
+    return "done" if parts.complete and not calls and parts.stop not in PAUSES else None
+
+
+def _asked(thread: Thread, call: int) -> _Asked:
     body = thread.event(call, output=False).body
+    if isinstance(body, CallObserved):
+        return _Asked(body.leaf, body.provider, body.model)
     if not isinstance(body, CallPrepared):
-        raise NoSuchCall(f"position {call} is no prepared call", hint="give Prompt.call")
-    return body
+        raise NoSuchCall(f"position {call} is no call", hint="give Prompt.call")
+    try:
+        profile = load_profile(thread.store.attachment(body.profile))
+    except ConvlogError:
+        # The profile is gone or damaged; an answer that came is recorded all the same.
+        return _Asked(body.leaf)
+    return _Asked(body.leaf, profile.provider, profile.model)
 
 
-def _source(thread: Thread, manifest: CallPrepared | None, parts: ResponseParts) -> Source:
+def _source(asked: _Asked, parts: ResponseParts) -> Source:
     """Name the model as it was asked for: answers often give it a date, and its sealed parts go back to it by name."""
-    if manifest is None:
-        return Source("model", provider=parts.provider, model=parts.model)
-    asked = load_profile(thread.store.attachment(manifest.profile))
-    return Source("model", provider=asked.provider, model=asked.model)
+    return Source("model", provider=asked.provider or parts.provider, model=asked.model or parts.model)
 
 
-def _parent(thread: Thread, manifest: CallPrepared | None) -> int:
-    """Below the head when it is the call's leaf or lies below it; else below that leaf."""
-    if manifest is None or thread.tree.is_above(manifest.leaf, thread.head):
-        return thread.head
-    return manifest.leaf
+def _nodes(parts: ResponseParts, response: str, source: Source, key: str | None) -> list[Draft]:
+    return [_node(part, index, response, source, key) for index, part in enumerate(parts.parts)]
 
 
-def _nodes(parts: ResponseParts, response: str, source: Source, parent: int) -> list[Draft]:
-    drafts: list[Draft] = []
-    for index, part in enumerate(parts.parts):
-        body, output = _body(part, response, index)
-        drafts.append(
-            Draft(
-                body=body,
-                parent=Member(index - 1) if index else parent,
-                key=_key(parts.response, str(index)),
-                source=source,
-                output=output,
-            )
-        )
-    return drafts
+def _node(part: Part, index: int, response: str, source: Source, key: str | None) -> Draft:
+    body, output = _body(part, response, index)
+    return Draft(
+        body=body,
+        parent=Member(index - 1) if index else None,
+        key=None if key is None else fit_key(f"{key}/{index}"),
+        source=source,
+        output=output,
+    )
 
 
-def _key(response: str | None, rest: str) -> str | None:
-    """A response recorded twice is recorded once; without an id nothing tells two apart."""
-    if response is None:
+def _key(parts: ResponseParts, call: int | None) -> str | None:
+    """Give what a response's keys begin with: a response recorded twice is recorded once.
+
+    Without an id of its own, one that answers a known call is told by its content; of all others nothing tells two
+    apart.
+    """
+    if parts.response is not None:
+        return f"response/{parts.response}"
+    if call is None or not parts.parts:
         return None
-    return fit_key(f"response/{response}/{rest}")
+    return f"call/{call}/{blake3(msgspec.json.encode(parts)).hexdigest()[:32]}"
 
 
 def _body(part: Part, response: str, index: int) -> tuple[Body, bytes | None]:
@@ -185,52 +243,65 @@ def _finished(
     thread: Thread,
     parts: ResponseParts,
     source: Source,
-    name: str,
     call: int | None,
-    nodes: int,
     sent: bytes | None,
     error: str | None,
+    *,
+    nodes: int,
+    key: str | None,
 ) -> Draft:
     usage = parts.usage
     body = CallFinished(
-        response=name,
+        response=parts.response or f"call-{call or thread.position}",
         provider=parts.provider,
         model=parts.model,
-        usage=None
-        if usage is None
-        else StoredUsage(
-            input=usage.input,
-            cache_read=usage.cache_read,
-            cache_write=usage.cache_write,
-            output=usage.output,
-            reasoning=usage.reasoning,
-        ),
+        usage=None if usage is None else msgspec.convert(usage, StoredUsage, from_attributes=True),
         stop=parts.stop,
         error=error or parts.error,
         sent=None if sent is None else blake3(sent).hexdigest(),
-        sent_as_prepared=None if sent is None or call is None else _as_prepared(thread, call, sent),
+        sent_as_prepared=None if sent is None or call is None else sent_as_prepared(thread, call, sent),
     )
     about: tuple[tuple[str, int | Member], ...] = ()
     if call is not None:
         about = (("about", call),)
     elif nodes:
         about = (("about", Member(0)),)
-    return Draft(body=body, source=source, key=_key(parts.response, "finished"), refs=about)
+    return Draft(body=body, source=source, key=None if key is None else fit_key(f"{key}/finished"), refs=about)
 
 
-def _as_prepared(thread: Thread, call: int, sent: bytes) -> bool:
-    """Whether bytes say what was prepared: equal, or equal as JSON (SDKs spell the same value otherwise)."""
-    from .calls import calls
-    from .replay import replay_call
+# --- what was sent ---
 
-    info = next(info for info in calls(thread) if info.position == call)
-    replayed = replay_call(thread, info)
-    if replayed.prompt is None or replayed.verdict != "exact":
-        return False
-    prepared = replayed.prompt.body
+
+def sent_as_prepared(thread: Thread, call: int, sent: bytes) -> bool | None:
+    """Whether bytes say what was prepared: equal, or equal as JSON (SDKs spell the same value otherwise).
+
+    None when that cannot be told: the request was not prepared here, or cannot be derived again.
+    """
+    prepared = _prepared(thread, call)
+    if prepared is None:
+        return None
     if prepared == sent:
         return True
     try:
-        return bool(msgspec.json.decode(prepared) == msgspec.json.decode(sent))
-    except msgspec.DecodeError:
+        return _is_same(msgspec.json.decode(prepared), msgspec.json.decode(sent))
+    except (msgspec.DecodeError, RecursionError):
         return False
+
+
+def _prepared(thread: Thread, call: int) -> bytes | None:
+    from .calls import info_at
+    from .replay import replay_call
+
+    replayed = replay_call(thread, info_at(thread, call))
+    if replayed.verdict == "exact" and replayed.prompt is not None:
+        return replayed.prompt.body
+    return None
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    """Compare JSON values: numbers by value, and true is no 1."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_is_same(value, other[name]) for name, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from convlog.eventstore.canonical import digest
+from convlog.eventstore.errors import BrokenRecord, ConvlogError, NotFound
 from convlog.eventstore.events import CallObserved, CallPrepared
 
-from . import derive
+from . import derive, registry
 from .calls import CallInfo, calls, leaf_and_at
-from .errors import NoSuchProjection, NotDerivable
-from .prepare import derived, fingerprints, newest_encoder
-from .profiles import load_profile, profile_bytes, profile_hash
+from .difference import Difference, difference_of
+from .errors import BadProjection, NoSuchProjection, NotDerivable
+from .prepare import derived, newest_encoder
+from .profiles import load_profile, profile_bytes
 from .stages.target_v1 import Options
 
 if TYPE_CHECKING:
@@ -29,20 +31,6 @@ IMPORTED_ASSEMBLER = "transcript@1"
 IMPORTED_PROFILE = "claude-sonnet-4-6"
 
 
-class Difference(msgspec.Struct, frozen=True):
-    """Where a prompt first differs, and because of what."""
-
-    first: int
-    """Blocks before it are equal."""
-    last: int
-    """The first difference lies in the blocks `first`..`last`, counted from 0; -1 for what surrounds them."""
-    pointer: str | None
-    """JSON pointer of the block, where it is known to one."""
-    text: str | None
-    """What stands there now."""
-    causes: tuple[str, ...]
-
-
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """One call, derived again."""
 
@@ -55,7 +43,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     verdict: VerdictWord
     reason: str = ""
     """For `unprovable`: version missing, redacted, attachment gone, not recorded, provider-held state, input
-    unknown."""
+    unknown, damaged."""
     detail: str = ""
     digest: str = ""
     bytes: int = 0
@@ -70,12 +58,13 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 def replay(
     thread: Thread,
     *,
-    numbers: Sequence[int] | None = None,
+    numbers: Collection[int] | None = None,
     assembler: str | None = None,
     encoder: str | None = None,
     until: int | None = None,
+    on: int | None = None,
 ) -> Iterator[Replayed]:
-    """Derive calls again, one verdict each, in order.
+    """Derive calls again, one verdict each, in order; one prompt at a time is held.
 
     Args:
         thread: the conversation.
@@ -83,9 +72,15 @@ def replay(
         assembler: another assembler than the recorded one (the verdict is then `derived`).
         encoder: another encoder.
         until: only calls up to this position.
+        on: only calls whose prompt was made on the path to this node.
+
+    Raises:
+        NoSuchProjection: the assembler or encoder asked for is not installed.
     """
     for info in calls(thread, until):
-        if numbers is None or info.number in numbers:
+        if numbers is not None and info.number not in numbers:
+            continue
+        if on is None or thread.tree.is_above(leaf_and_at(info, thread)[0], on):
             yield replay_call(thread, info, assembler=assembler, encoder=encoder)
 
 
@@ -93,61 +88,122 @@ def replay_call(
     thread: Thread, info: CallInfo, *, assembler: str | None = None, encoder: str | None = None
 ) -> Replayed:
     """Derive one call again."""
-    manifest = info.manifest
+    for address, kind in ((assembler, "assembler"), (encoder, "encoder")):
+        if address is not None:
+            registry.get(address, kind)
     if isinstance(info.event.body, CallObserved):
         return _observed(info, info.event.body)
-    if manifest is None and info.kind == "prepared":
-        return _unprovable(info, "redacted", "the manifest itself was erased")
-    if manifest is None or assembler or encoder:
-        return _derived(thread, info, assembler, encoder)
-    return _compared(thread, info, manifest)
+    if info.manifest is None and info.kind != "imported":
+        return unprovable(info, "redacted", "what was recorded of the call was itself erased")
+    recipe = None
+    try:
+        recipe = _recipe(thread, info, assembler, encoder)
+        prompt = _run(thread, info, recipe)
+    except NotDerivable as error:
+        return unprovable(info, error.reason, error.message, recipe)
+    if info.manifest is None or assembler or encoder:
+        return _derived(thread, info, prompt)
+    return _compared(thread, info, info.manifest, prompt)
+
+
+def damaged(replayed: Replayed) -> Replayed:
+    """Give a verdict as it stands where the thread is damaged: nothing of it is exact."""
+    if replayed.verdict != "exact":
+        return replayed
+    return msgspec.structs.replace(
+        replayed, verdict="unprovable", reason="damaged", detail="the thread does not verify", difference=None
+    )
+
+
+# --- deriving ---
+
+
+def _recipe(thread: Thread, info: CallInfo, assembler: str | None, encoder: str | None) -> derive.Recipe:
+    """Give the recipe of a call, with what is asked for in place of what was recorded."""
+    if info.manifest is None:
+        return imported_recipe(assembler, encoder)
+    return varied(recipe_of(thread, info.manifest), assembler, encoder)
+
+
+def varied(recipe: derive.Recipe, assembler: str | None = None, encoder: str | None = None) -> derive.Recipe:
+    """Give a recipe with another assembler or encoder; a profile that does not offer the format gives way too."""
+    profile = recipe.profile
+    if encoder is not None and not _is_offered(profile, encoder):
+        profile = profile_bytes(_profile_for(encoder))
+    return msgspec.structs.replace(
+        recipe,
+        assembler=assembler or recipe.assembler,
+        encoder=encoder or recipe.encoder,
+        profile=profile,
+        parameters=recipe.parameters if assembler in {None, recipe.assembler} else "{}",
+    )
 
 
 def recipe_of(thread: Thread, manifest: CallPrepared) -> derive.Recipe:
     """Give the recipe that a manifest names.
 
     Raises:
-        NotDerivable: the profile is gone.
+        NotDerivable: the profile is gone, or an option is of a newer program.
     """
     if thread.store.backend.attachment_size(manifest.profile) is None:
         raise NotDerivable(f"the profile {manifest.profile[:12]} is gone", reason="attachment gone")
+    try:
+        options = msgspec.json.decode(manifest.options, type=Options)
+        profile = thread.store.attachment(manifest.profile)
+    except msgspec.DecodeError as error:
+        raise NotDerivable(f"options that this program does not know: {error}", reason="version missing") from None
+    except BrokenRecord as error:
+        raise NotDerivable(f"the profile: {error.message}", reason="damaged") from None
     return derive.Recipe(
         assembler=manifest.assembler,
         encoder=manifest.encoder,
-        profile=thread.store.attachment(manifest.profile),
+        profile=profile,
         parameters=manifest.parameters,
-        options=msgspec.json.decode(manifest.options, type=Options),
+        options=options,
     )
 
 
-def _derived(thread: Thread, info: CallInfo, assembler: str | None, encoder: str | None) -> Replayed:
-    """Derive a prompt that nothing recorded can be compared with."""
-    manifest = info.manifest
+def _run(thread: Thread, info: CallInfo, recipe: derive.Recipe) -> derive.Derived:
+    """Derive a call's prompt; whatever stops that is a reason.
+
+    Raises:
+        NotDerivable: it cannot be derived.
+    """
     leaf, at = leaf_and_at(info, thread)
-    if manifest is not None:
-        recipe = recipe_of(thread, manifest)
-        recipe = msgspec.structs.replace(
-            recipe,
-            assembler=assembler or recipe.assembler,
-            encoder=encoder or recipe.encoder,
-            parameters="{}" if assembler else recipe.parameters,
-        )
-    else:
-        recipe = imported_recipe(assembler, encoder)
+    erased = info.manifest is not None and info.event.secret is None
     try:
         prompt = derived(thread, recipe, leaf, at)
+        prompt.body  # noqa: B018 - made here, where what stops it is a reason
     except NotDerivable as error:
-        return _unprovable(info, error.reason, error.message, recipe)
+        if erased and error.reason == "not recorded":
+            raise NotDerivable(error.message, reason="redacted") from None
+        raise
+    except (NoSuchProjection, BadProjection) as error:
+        raise NotDerivable(error.message, reason="version missing") from None
+    except (BrokenRecord, NotFound, msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise NotDerivable(f"what is stored cannot be read: {error}", reason="damaged") from None
+    except ConvlogError:
+        raise
+    except Exception as error:
+        # A version may be anybody's code, and fail in any way.
+        detail = f"{recipe.assembler} and {recipe.encoder} as installed fail: {type(error).__name__}: {error}"
+        raise NotDerivable(detail, reason="redacted" if erased else "version missing") from error
+    return prompt
+
+
+def _derived(thread: Thread, info: CallInfo, prompt: derive.Derived) -> Replayed:
+    """Give a prompt that nothing recorded can be compared with."""
+    leaf, at = leaf_and_at(info, thread)
     return Replayed(
         call=info.number,
         node=leaf,
         at=at,
-        assembler=recipe.assembler,
-        encoder=recipe.encoder,
+        assembler=prompt.recipe.assembler,
+        encoder=prompt.recipe.encoder,
         verdict="derived",
         digest=digest(prompt.body, UNKEYED_CONTEXT).hex(),
         bytes=len(prompt.body),
-        model=info.answer.model if info.answer else None,
+        model=info.answer.model if info.answer else load_profile(prompt.recipe.profile).model,
         prompt=prompt,
     )
 
@@ -162,31 +218,35 @@ def imported_recipe(assembler: str | None = None, encoder: str | None = None) ->
     )
 
 
+def _format(encoder: str) -> str:
+    return encoder.split("@", maxsplit=1)[0]
+
+
+def _is_offered(profile: bytes, encoder: str) -> bool:
+    """Whether a profile offers an encoder's format; a user's encoder is asked nothing."""
+    return encoder not in registry.OWN or _format(encoder) in load_profile(profile).formats
+
+
 def _profile_for(encoder: str) -> str:
     """Give a bundled profile of an encoder's format."""
     from .profiles import bundled_profiles
 
-    format_ = encoder.split("@", maxsplit=1)[0]
-    if load_profile(IMPORTED_PROFILE).format == format_:
-        return IMPORTED_PROFILE
-    return next((name for name in bundled_profiles() if load_profile(name).format == format_), IMPORTED_PROFILE)
+    found = (name for name in bundled_profiles() if load_profile(name).format == _format(encoder))
+    return (
+        IMPORTED_PROFILE if load_profile(IMPORTED_PROFILE).format == _format(encoder) else next(found, IMPORTED_PROFILE)
+    )
 
 
-def _compared(thread: Thread, info: CallInfo, manifest: CallPrepared) -> Replayed:
+# --- comparing ---
+
+
+def _compared(thread: Thread, info: CallInfo, manifest: CallPrepared, prompt: derive.Derived) -> Replayed:
     key = info.event.secret
-    recipe = None
-    try:
-        recipe = recipe_of(thread, manifest)
-        prompt = derived(thread, recipe, manifest.leaf, manifest.at)
-    except NotDerivable as error:
-        reason = "redacted" if key is None and error.reason == "not recorded" else error.reason
-        return _unprovable(info, reason, error.message, recipe)
-    except NoSuchProjection as error:
-        return _unprovable(info, "version missing", error.message, recipe)
     if key is None:
-        return _unprovable(info, "redacted", "something that the prompt was made of was erased", recipe, prompt)
+        detail = "something that the prompt was made of was erased"
+        return unprovable(info, "redacted", detail, prompt.recipe, prompt)
     same = len(prompt.body) == manifest.length and prompt.digest(key) == manifest.digest
-    difference = None if same else _difference(prompt, manifest, key, recipe)
+    difference = None if same else difference_of(thread, prompt, manifest, key)
     return Replayed(
         call=info.number,
         node=manifest.leaf,
@@ -199,46 +259,9 @@ def _compared(thread: Thread, info: CallInfo, manifest: CallPrepared) -> Replaye
         attested=_attested(info),
         difference=difference,
         detail="" if difference is None else "; ".join(difference.causes),
-        model=load_profile(recipe.profile).model,
+        model=load_profile(prompt.recipe.profile).model,
         prompt=prompt,
     )
-
-
-def _difference(prompt: derive.Derived, manifest: CallPrepared, key: bytes, recipe: derive.Recipe) -> Difference:
-    """Find the first differing block by the digests kept: the interval between the last equal and the next."""
-    equal, differing = -1, manifest.blocks
-    for count, short in manifest.digests:
-        here = prompt.rolling[count] if count < len(prompt.rolling) else None
-        if here is not None and derive.keyed(key, here).startswith(short):
-            equal = count
-        else:
-            differing = count
-            break
-    causes = tuple(_causes(manifest, recipe)) or ("something that the prompt was made of reads otherwise",)
-    if equal < 0:
-        return Difference(0, -1, None, None, (*causes, "what surrounds the talk: system, tools or options"))
-    if equal == manifest.blocks == len(prompt.blocks):
-        return Difference(equal, equal, None, None, (*causes, "only cache marks differ"))
-    from .stages.request_v1 import pointers
-
-    block = prompt.blocks[equal].decode() if differing == equal + 1 and equal < len(prompt.blocks) else None
-    pointer = pointers(prompt.request)[equal] if block is not None else None
-    return Difference(equal, differing - 1, pointer, block, causes)
-
-
-def _causes(manifest: CallPrepared, recipe: derive.Recipe) -> Iterator[str]:
-    recorded = manifest.fingerprint.split()
-    for word, address, now, then in zip(
-        ("assembler", "encoder"),
-        (recipe.assembler, recipe.encoder),
-        fingerprints(recipe).split(),
-        recorded,
-        strict=False,
-    ):
-        if now != then:
-            yield f"the code of {word} {address} changed since ({then[:12]} then, {now[:12]} now)"
-    if profile_hash(recipe.profile) != manifest.profile:
-        yield "the profile's bytes changed"
 
 
 def _attested(info: CallInfo) -> str:
@@ -265,13 +288,14 @@ def _observed(info: CallInfo, body: CallObserved) -> Replayed:
     )
 
 
-def _unprovable(
+def unprovable(
     info: CallInfo,
     reason: str,
     detail: str,
     recipe: derive.Recipe | None = None,
     prompt: derive.Derived | None = None,
 ) -> Replayed:
+    """Give the verdict of a call that cannot be proved, and why."""
     manifest = info.manifest
     return Replayed(
         call=info.number,

@@ -2,60 +2,159 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from convlog.eventstore.errors import Conflict
+from convlog.eventstore.events import Facts, Source, SummaryAdded, ToolReturned
+from convlog.eventstore.placement import Appended
+from convlog.eventstore.ranges import closed_range
+from convlog.eventstore.summaries import add_summary
+
 from . import registry
+from .errors import BadProjection, NoSuchProjection
 from .material import material
 from .stages.material_v1 import Material
+from .stages.pieces_v1 import Call, Piece, Reasoning, Result, Text
 
 if TYPE_CHECKING:
     from .conversation import Thread
 
 
-def part(thread: Thread, nodes: Sequence[int]) -> Material:
-    """Give the material of some nodes of one path alone."""
-    whole = material(thread, nodes[-1])
+_ADDRESS = re.compile(r"[A-Za-z0-9-]+@[1-9][0-9]*")
+
+
+class Restated(msgspec.Struct, frozen=True):
+    """What a summariser makes of a stored summary's range today."""
+
+    summary: int
+    maker: str
+    verdict: Literal["exact", "differs", "unprovable"]
+    reason: str = ""
+    detail: str = ""
+
+
+def part(thread: Thread, nodes: Sequence[int], at: int | None = None) -> Material:
+    """Give the material of some nodes of one path alone, as of a position."""
+    whole = material(thread, nodes[-1], at)
     inside = set(nodes)
     return msgspec.structs.replace(whole, path=tuple(stored for stored in whole.path if stored.position in inside))
 
 
-def derive_summary(thread: Thread, nodes: Sequence[int], maker: str) -> str:
-    """Let a frozen summariser say a range."""
+def derive_summary(
+    thread: Thread, nodes: Sequence[int], maker: str, parameters: str | None = None, at: int | None = None
+) -> str:
+    """Let a frozen summariser say a range, as of a position.
+
+    Raises:
+        NoSuchProjection: no such summariser is installed.
+        BadProjection: a parameter that it does not know.
+    """
     found = registry.get(maker, "summariser")
-    text: str = found.function(part(thread, nodes), registry.parameters_of(found, None))
+    text: str = found.function(part(thread, nodes, at), registry.parameters_of(found, parameters))
     return text
 
 
-def derived_again(thread: Thread, nodes: Sequence[int], maker: str, text: str) -> bool:
-    """Whether a summariser still says a range in the words that were stored."""
-    return derive_summary(thread, nodes, maker) == text
+def summarise(
+    thread: Thread,
+    maker: str,
+    first: int,
+    last: int,
+    *,
+    on: int | None = None,
+    parameters: dict[str, Any] | None = None,
+    replaces: int | None = None,
+    key: str | None = None,
+) -> Appended:
+    """Store what a frozen summariser says of a closed range, derived from the very log that it is appended to.
+
+    Raises:
+        NoSuchProjection, BadProjection: the recipe names what is not there.
+        BadRange, NotClosed: the range is none, or would cut a call from its result.
+    """
+    found = registry.get(maker, "summariser")
+    chosen = registry.parameters_of(found, parameters)
+    spelled = "{}" if chosen is None else msgspec.json.encode(chosen).decode()
+    while True:
+        at = thread.position
+        text = derive_summary(thread, closed_range(thread, first, last, on), maker, spelled, at)
+        try:
+            return add_summary(
+                thread,
+                first,
+                last,
+                text,
+                on=on,
+                maker=maker,
+                parameters=spelled,
+                replaces=replaces,
+                key=key,
+                source=Source("system", name=maker),
+                expected_position=at,
+            )
+        except Conflict:
+            thread.refresh()
+
+
+def restated(thread: Thread) -> Iterator[Restated]:
+    """Derive again every summary that a projection made, and say whether it still says the same."""
+    for event in thread.events(types=(SummaryAdded.TYPE,)):
+        body = event.body
+        if not isinstance(body, SummaryAdded) or body.call is not None or _ADDRESS.fullmatch(body.maker) is None:
+            continue
+        if event.redacted_by is not None:
+            yield Restated(event.position, body.maker, "unprovable", "redacted", "its own words were taken out")
+            continue
+        verdict, reason, detail = _again(thread, event.position, body)
+        yield Restated(event.position, body.maker, verdict, reason, detail)
+
+
+def _again(
+    thread: Thread, position: int, body: SummaryAdded
+) -> tuple[Literal["exact", "differs", "unprovable"], str, str]:
+    nodes = [node for node in thread.tree.path(body.last) if node >= body.first]
+    try:
+        text = derive_summary(thread, nodes, body.maker, body.parameters, position - 1)
+    except (NoSuchProjection, BadProjection) as error:
+        return "unprovable", "version missing", error.message
+    if text == body.text:
+        return "exact", "", ""
+    if any(event.redacted_by is not None for event in thread.path(body.last, bodies=False) if event.position in nodes):
+        return "unprovable", "redacted", "something that it covers was taken out"
+    return "differs", "summary differs", f"{body.maker} says {body.first}..{body.last} otherwise today"
 
 
 def originals(thread: Thread, nodes: Sequence[int]) -> str:
-    """Give the nodes of a range as text, for a summariser outside."""
-    from .replay import imported_recipe
-    from .stages.pieces_v1 import Call, Piece, Reasoning, Result, Text
-
-    def line(piece: Piece) -> str:
-        match piece.element:
-            case Text():
-                return f"{piece.role}: {piece.element.text}"
-            case Reasoning():
-                return f"reasoning: {piece.element.text}"
-            case Call():
-                return f"call {piece.element.name}: {piece.element.input}"
-            case Result():
-                inner = "".join(each.text for each in piece.element.content if isinstance(each, Text))
-                return f"result ({piece.element.status}): {inner}"
-            case _:
-                return piece.role
-
+    """Give the nodes of a range as text, for a summariser outside; earlier summaries stand for nothing here."""
     from .derive import assemble
+    from .replay import imported_recipe
 
-    return "\n".join(line(piece) for piece in assemble(part(thread, nodes), imported_recipe())) + "\n"
+    whole = part(thread, nodes)
+    path = tuple(
+        # What was not kept is left empty, and stops nobody.
+        msgspec.structs.replace(stored, missing=False) if stored.missing else stored
+        for stored in whole.path
+    )
+    pieces = assemble(msgspec.structs.replace(whole, path=path, notes=()), imported_recipe())
+    return "\n".join(_line(piece) for piece in pieces) + "\n"
+
+
+def _line(piece: Piece) -> str:
+    match piece.element:
+        case Text():
+            return f"{piece.role}: {piece.element.text}"
+        case Reasoning():
+            return f"reasoning: {piece.element.text}"
+        case Call():
+            return f"call {piece.element.name}: {piece.element.input}"
+        case Result():
+            inner = "".join(each.text for each in piece.element.content if isinstance(each, Text))
+            return f"result ({piece.element.status}): {inner}"
+        case _:
+            return piece.role
 
 
 def tokens(thread: Thread, nodes: Sequence[int]) -> int:
@@ -65,20 +164,27 @@ def tokens(thread: Thread, nodes: Sequence[int]) -> int:
 
 def unmentioned(thread: Thread, nodes: Sequence[int], words: str) -> list[str]:
     """Name the files, commands and outcomes of a range that some words do not mention."""
-    from convlog.eventstore.events import ToolReturned
-
+    said = _collapsed(words)
     found: list[str] = []
-    for record in thread.records(nodes, outputs=False):
-        body = thread.event(record.position, output=False).body
-        if not isinstance(body, ToolReturned) or body.facts is None:
-            continue
-        facts = body.facts
-        for what, value in (
-            ("changed file", facts.file_changed),
-            ("failed command", facts.failed_command),
-        ):
-            if value and value not in words and value.rsplit("/", 1)[-1] not in words:
-                found.append(f"{what} {value}")
-        if facts.exit_code and str(facts.exit_code) not in words and facts.failed_command is None:
-            found.append(f"exit code {facts.exit_code} at {record.position}")
+    for event in thread.path(nodes[-1], outputs=False):
+        body = event.body if event.position >= nodes[0] else None
+        if isinstance(body, ToolReturned) and body.facts is not None:
+            found += _unsaid(body.facts, event.position, said)
     return list(dict.fromkeys(found))
+
+
+def _unsaid(facts: Facts, position: int, said: str) -> Iterator[str]:
+    failed = facts.failed_command or (facts.command if facts.exit_code else None)
+    named = (("changed file", facts.file_changed), ("failed command", failed), ("command", facts.command))
+    for what, value in named:
+        name = value and (value.rsplit("/", 1)[-1] if what == "changed file" else _collapsed(value))
+        if name and name not in said:
+            yield f"{what} {value}"
+            if what == "failed command":
+                return
+    if facts.exit_code and not failed and str(facts.exit_code) not in said:
+        yield f"exit code {facts.exit_code} at {position}"
+
+
+def _collapsed(text: str) -> str:
+    return " ".join(text.split())

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import registry
-from .errors import BadProjection
+from .errors import BadProjection, NotDerivable
 from .material import material
+from .stages.talk_v1 import MissingOutput
 
 if TYPE_CHECKING:
     from .conversation import Thread
@@ -25,8 +26,13 @@ def view(
     Raises:
         NoSuchProjection: no such version.
         BadProjection: an encoder (it works on pieces), or a parameter that the projection does not know.
+        NotDerivable: an output that it needs was never kept, or is erased.
     """
     found = registry.get(address)
     if found.kind == "encoder":
         raise BadProjection(f"{address} is an encoder", hint="convlog replay --encoder shows what it makes")
-    return found.function(material(thread, leaf, at), registry.parameters_of(found, parameters))
+    chosen = registry.parameters_of(found, parameters)
+    try:
+        return found.function(material(thread, leaf, at), chosen)
+    except MissingOutput as error:
+        raise NotDerivable(str(error), reason="not recorded") from None

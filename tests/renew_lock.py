@@ -33,6 +33,11 @@ def changes(then: dict[str, freeze.Locked], now: dict[str, freeze.Locked]) -> li
     return found
 
 
+def written(now: dict[str, freeze.Locked]) -> bytes:
+    """Give the lock as it lies in its file."""
+    return msgspec.json.format(msgspec.json.encode(now, order="sorted"), indent=1) + b"\n"
+
+
 def main(arguments: list[str]) -> int:
     """Renew the lock, or check it; say what changed."""
     now = current()
@@ -40,7 +45,7 @@ def main(arguments: list[str]) -> int:
     print("\n".join(changed) or "nothing changed")
     if "--check" in arguments:
         return int(bool(changed))
-    freeze.LOCK.write_bytes(msgspec.json.format(msgspec.json.encode(now, order="sorted"), indent=1) + b"\n")
+    freeze.LOCK.write_bytes(written(now))
     return 0
 
 

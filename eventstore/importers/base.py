@@ -14,12 +14,18 @@ from typing import BinaryIO, Literal, Protocol
 import msgspec
 
 from ..events import Body, Halves, ParentCall, Source, TurnState, Usage
+from ..records import NAME_LENGTH_MAX
 from ..thread import Thread
 from .known import Identity
 from .lines import Progress, Record
 from .report import ImportReport
 
 IMPORTED = Source("import")
+
+
+def is_name(text: str | None) -> bool:
+    """Whether a text can name a model or provider in an event's source."""
+    return text is not None and 0 < len(text) <= NAME_LENGTH_MAX and text.isprintable()
 
 
 Resolve = Callable[[str], int]

@@ -12,7 +12,7 @@ from ..canonical import split_halves
 from ..events import Content, InputAdded, RecordKept, SegmentAdded, Source, Text, ToolReturned, TurnState
 from ..records import NAME_LENGTH_MAX, encode_blocks
 from .anthropic_blocks import PROVIDER, Attach, contents_of, output_of, part_of, usage_of
-from .base import Compaction, Entry, Item, Place, Response, ThreadInfo, Title
+from .base import Compaction, Entry, Item, Place, Response, ThreadInfo, Title, is_name
 from .claude_code_results import INTERRUPTED, outcome
 from .claude_code_threads import AGENT, COPY_LABELS
 from .known import Identity
@@ -253,7 +253,7 @@ def assistant_line(line: Line, message: Fields) -> Entry | None:
         whole=not id_,
         call=line.thread.labels != COPY_LABELS,
     )
-    source = Source("model", provider=PROVIDER, model=model if _is_name(model) else None)
+    source = Source("model", provider=PROVIDER, model=model if is_name(model) else None)
     if source.model is None and "model" in message:
         extra = [*extra, ("model", message["model"])]
     if blocks is None:
@@ -286,7 +286,3 @@ def _notice(line: Line, message: Fields, extra: Entries) -> Entry:
         ends="error" if failed else None,
         error=words[:NAME_LENGTH_MAX] if failed else None,
     )
-
-
-def _is_name(text: str | None) -> bool:
-    return text is not None and 0 < len(text) <= NAME_LENGTH_MAX and text.isprintable()

@@ -1,9 +1,10 @@
-"""Which records of a source a thread holds, and where they stand: about a hundred bytes of memory a record."""
+"""Which records of a source a thread holds, and where they stand."""
 
 from __future__ import annotations
 
 import re
 from array import array
+from bisect import bisect_left
 
 from blake3 import blake3
 
@@ -12,6 +13,9 @@ from ..records import fit_key
 ID_LENGTH_MAX = 96
 DIGEST_HEX = 12
 """Digits of a record's digest in a key: it tells apart what came under one id, nothing else."""
+
+RECENT_MAX = 32_768
+"""Records that are looked up fast; older ones are searched."""
 
 Named = tuple[str, str, str]
 """Id, digest and suffix: the parts of an event's key."""
@@ -27,7 +31,7 @@ class Identity:
     def __init__(self, id_: str | None, data: bytes) -> None:
         digest = blake3(data).hexdigest()
         self.digest = digest[:DIGEST_HEX]
-        self.id = f"h:{digest}" if id_ is None else key_part(id_)
+        self.id = key_part(id_) if id_ is not None else f"h:{digest}"
 
     def named(self, suffix: str = "") -> Named:
         """Give the parts of the key of the record's first event, or of another one that comes of it."""
@@ -52,22 +56,46 @@ def parse_key(key: str) -> Named | None:
 
 
 class Known:
-    """The records that a thread holds. Ids are kept as their hashes: a million of them meet with odds of 1 in 10^7."""
+    """The records that a thread holds: about thirty bytes of memory a record, so that long files fit.
+
+    Ids are kept as their hashes, of which a million meet with odds of 1 in 10^7. New ones go into a dict; when that has
+    grown, its entries become a sorted run, which is searched.
+    """
 
     def __init__(self) -> None:
-        self._index: dict[int, int] = {}
+        self._recent: dict[int, int] = {}
+        self._runs: list[tuple[array[int], array[int]]] = []
+        """(hashes in order, their indexes)."""
         self._place = array("q")
-        self._digest = array("q")
+        self._digest = array("Q")
         self._met = bytearray()
         self._others: dict[tuple[int, int], bool] = {}
         """Records that came under an id that others had: (index, digest), and whether this run met them."""
 
+    def _index(self, id_: str) -> int | None:
+        name = hash(id_)
+        index = self._recent.get(name)
+        if index is not None:
+            return index
+        for names, indexes in reversed(self._runs):
+            found = bisect_left(names, name)
+            if found < len(names) and names[found] == name:
+                return indexes[found]
+        return None
+
+    def _add_index(self, id_: str) -> None:
+        self._recent[hash(id_)] = len(self._place)
+        if len(self._recent) >= RECENT_MAX:
+            entries = sorted(self._recent.items())
+            self._runs.append((array("q", [name for name, _ in entries]), array("q", [index for _, index in entries])))
+            self._recent = {}
+
     def add(self, id_: str, digest: str, place: int, *, met: bool) -> None:
         """Take a record, or its next event: `place` is the node below which its children go, 0 for none."""
-        name, content = hash(id_), int(digest, 16)
-        index = self._index.get(name)
+        content = int(digest, 16)
+        index = self._index(id_)
         if index is None:
-            self._index[name] = len(self._place)
+            self._add_index(id_)
             self._place.append(place)
             self._digest.append(content)
             self._met.append(met)
@@ -78,12 +106,12 @@ class Known:
 
     def place(self, id_: str) -> int | None:
         """Give the node where a record stands: 0 for one that stands nowhere, None for an unknown one."""
-        index = self._index.get(hash(id_))
+        index = self._index(id_)
         return None if index is None else self._place[index]
 
     def meet(self, identity: Identity) -> bool | None:
         """Note that this run met a record; None when it is new, else whether this run had met it before."""
-        index = self._index.get(hash(identity.id))
+        index = self._index(identity.id)
         if index is None:
             return None
         content = int(identity.digest, 16)

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 import msgspec
 
-from ..events import Body, InputAdded, SegmentAdded, ToolCalled, ToolReturned, Usage
+from ..events import InputAdded, SegmentAdded, Source, ToolCalled, ToolReturned, Usage
 
 WARNINGS_MAX = 1000
 """Warnings kept in full; what comes after is only counted."""
@@ -124,29 +124,31 @@ class Tally:
     def response(self, response: str, usage: Usage | None) -> None:
         """Take a record of a response."""
         report = self._report
-        if response in self._usage:
-            before = self._usage[response]
-            usage = usage or before
-            report.usage = _plus(report.usage, before, -1)
-        else:
+        before = self._usage.get(response)
+        if before is None and response not in self._usage:
             report.model_messages += 1
-        report.usage = _plus(report.usage, usage, 1)
+            self._usage[response] = None
+        if usage is None or usage == before:
+            return
+        report.usage = _plus(_plus(report.usage, before, -1), usage, 1)
         self._usage[response] = usage
         if len(self._usage) > RESPONSES_MAX:
             self._usage.popitem(last=False)
 
-    def body(self, body: Body, *, by_user: bool) -> None:
+    def body(self, body: object, source: Source) -> None:
         """Take what a record says."""
         report = self._report
-        if isinstance(body, InputAdded):
-            report.user_messages += by_user
-            report.harness_messages += not by_user
+        kind = type(body)
+        if kind is ToolCalled:
+            report.tool_calls += 1
+        elif kind is ToolReturned:
+            report.tool_results += 1
         elif isinstance(body, SegmentAdded):
             report.reasoning += body.kind == "reasoning"
-        elif isinstance(body, ToolCalled):
-            report.tool_calls += 1
-        elif isinstance(body, ToolReturned):
-            report.tool_results += 1
+        elif kind is InputAdded and source.kind == "user":
+            report.user_messages += 1
+        elif kind is InputAdded:
+            report.harness_messages += 1
 
 
 def _plus(usage: Usage, other: Usage | None, sign: int) -> Usage:

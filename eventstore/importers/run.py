@@ -16,7 +16,7 @@ from ..store import Store
 from ..thread import Thread
 from .base import Entry, Importer, Mapping, ThreadInfo
 from .known import key_part
-from .lines import Record, rejoined
+from .lines import rejoined
 from .report import ImportReport, Tally
 from .weave import torn_line, with_torn_line
 from .writer import ThreadWriter
@@ -107,8 +107,7 @@ class Run:
         if entry.response is not None:
             self._tally.response(entry.response.id, entry.response.usage if entry.response.call else None)
         for item in entry.items:
-            if not callable(item.body):
-                self._tally.body(item.body, by_user=item.source.kind == "user")
+            self._tally.body(item.body, item.source)
 
     def _writer(self, info: ThreadInfo) -> ThreadWriter:
         writer = self._writers.get(info.id) or self._open(info)

@@ -22,7 +22,7 @@ from ..events import (
     ToolReturned,
     TurnState,
 )
-from .base import Item
+from .base import Item, is_name
 
 USER, MODEL, TOOL, SYSTEM, HOST = Source("user"), Source("model"), Source("tool"), Source("system"), Source("host")
 
@@ -64,7 +64,8 @@ def body_of(operation: str, step: Step, args: str) -> Item:
                 item=item,
                 needs=needs,
             )
-            return Item(body=body, source=Source("model", provider=_text(step, "provider")))
+            provider = _text(step, "provider")
+            return Item(body=body, source=Source("model", provider=provider if is_name(provider) else None))
         case "tool_call":
             return Item(body=ToolCalled(call=step["call"], name=step["name"], input=args, item=item), source=MODEL)
     meta = step.get("meta")

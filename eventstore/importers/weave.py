@@ -14,10 +14,12 @@ import msgspec
 from ..events import (
     Body,
     CallFinished,
+    HeadMoved,
     ImportReported,
     SegmentAdded,
     Source,
     SummaryAdded,
+    ThreadForked,
     ThreadTitled,
     ToolCalled,
     ToolReturned,
@@ -160,9 +162,13 @@ class Weave:
         elif isinstance(body, ThreadTitled):
             self.title, self.titled_by = body.title, source.name
             self.entitled.add(id_)
+        elif isinstance(body, ThreadForked):
+            self.leaf = body.node
+        elif isinstance(body, HeadMoved) and id_:
+            self.leaf = self.head
         elif isinstance(body, ImportReported):
             self.torn = torn_line(body)
-        elif isinstance(body, SummaryAdded):
+        elif isinstance(body, SummaryAdded) and id_:
             self.summaries[id_] = position
             self.covered = body.last
 

@@ -96,9 +96,9 @@ class ThreadWriter:
 
     @property
     def stored(self) -> Thread | None:
-        """The thread with all that was taken so far; None while nothing is stored of it."""
+        """The thread with all that was taken so far; None on a dry run, and while nothing is stored of it."""
         self.flush()
-        return self._thread
+        return None if self._dry_run else self._thread
 
     # --- records ---
 
@@ -266,9 +266,7 @@ class ThreadWriter:
             self._note(entry, ThreadTitled(title=text), entry.identity.named(TITLED), source=Source("import", title.by))
 
     def _select(self, entry: Entry, id_: str) -> None:
-        node = self.resolve(id_)
-        self._append(entry, HeadMoved(), None, entry.identity.named(), IMPORTED, (), head=node)
-        self.weave.leaf = node
+        self._append(entry, HeadMoved(), None, entry.identity.named(), IMPORTED, (), head=self.resolve(id_))
 
     def _compact(self, entry: Entry, compaction: Compaction, parent: int) -> None:
         """Record a summary over the range that it covers, or what else a record of one can be."""

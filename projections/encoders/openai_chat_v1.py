@@ -26,6 +26,7 @@ from ..stages.openai_v1 import (
     arguments,
     cache_fields,
     listed,
+    never,
     single,
     units,
     with_marks,
@@ -273,7 +274,8 @@ class _Builder:
             data = encode([self._tool(offer) for offer in offers])
             fields.append(Field("tools", data, None, () if index is None else (index,)))
         taken = [*values, "messages", "tools", "tool_choice", "parallel_tool_calls"]
-        return (*fields, *further(options, target, taken, self._repairs), Field("messages", None))
+        fields.extend(further(options, target, taken, self._repairs, never(options, target)))
+        return (*fields, Field("messages", None))
 
     def _thinking(self) -> JsonObject:
         setting = self._options.thinking
@@ -281,7 +283,10 @@ class _Builder:
             return {}
         if not self._is_openai:
             return {"thinking": setting}
-        return {"reasoning_effort": setting["effort"]} if "effort" in setting else {}
+        if "effort" in setting:
+            return {"reasoning_effort": setting["effort"]}
+        self._repairs.add("system", "thinking", "O12: the format knows an effort only")
+        return {}
 
     def _tool(self, offer: Offer) -> JsonObject:
         tool = offer.declaration.tool

@@ -13,7 +13,7 @@ import msgspec
 from blake3 import blake3
 
 from ..registry import projection
-from ..stages.declared_v1 import function, own_fields, schema
+from ..stages.declared_v1 import GONE, Declared, function, own_fields, schema
 from ..stages.media_v1 import Media
 from ..stages.openai_v1 import (
     CONTINUE,
@@ -27,12 +27,13 @@ from ..stages.openai_v1 import (
     cache_fields,
     leads,
     listed,
+    never,
     single,
     units,
     with_marks,
 )
 from ..stages.pairing_v1 import Placed, paired
-from ..stages.pieces_v1 import Call, Foreign, Piece, Reasoning, Result, Text, Tools
+from ..stages.pieces_v1 import Call, Foreign, Piece, Reasoning, Result, Text, Tool, Tools
 from ..stages.repairs_v1 import Repairs
 from ..stages.request_v1 import Field, Item, Request, encode
 from ..stages.settings_v1 import further
@@ -126,7 +127,7 @@ class _Builder:
         served = {call.node for call in calls if self._is_served(call)}
         called = [call for call in calls if call.node not in served]
         self._calls = {call.node: call for call in called}
-        offers = offered(self._pieces, called, self._target, PROVIDER_TOOLS.__contains__, self._repairs)
+        offers = self._offers(called)
         self._custom = {offer.declaration.name for offer in offers if offer.type == "custom"}
         for unit in units(placed, served):
             self._add(unit)
@@ -136,6 +137,15 @@ class _Builder:
         if self._options.cache:
             items = with_marks(items, self._pieces, self._target)
         return Request(fields, items, tuple(self._repairs.pieces))
+
+    def _offers(self, called: Sequence[Call]) -> list[Offer]:
+        """X7: a call of a tool that the provider defined goes out as a function's, and is declared as one as well."""
+        offers = offered(self._pieces, called, self._target, PROVIDER_TOOLS.__contains__, self._repairs)
+        hosted = {offer.declaration.name for offer in offers if offer.type not in {"", "custom"}}
+        for name in sorted(hosted & {self._name(call.name) for call in called}):
+            self._repairs.add("system", name, "X7: called as a function, so declared as one")
+            offers.append(Offer(Declared(name, Tool(name, GONE))))
+        return sorted(offers, key=_offer_name)
 
     # --- the talk ---
 
@@ -309,7 +319,7 @@ class _Builder:
         if offers and options.parallel_tools is not None:
             values["parallel_tool_calls"] = options.parallel_tools
         fields = [Field(name, encode(value)) for name, value in values.items()]
-        refused = dict.fromkeys(HELD_STATE, "R5: nothing is held by the provider")
+        refused = dict.fromkeys(HELD_STATE, "R5: nothing is held by the provider") | never(options, target)
         rest = {name: value for name, value in (options.extra or {}).items() if name != "include"}
         options = msgspec.structs.replace(options, extra=rest)
         fields.extend(further(options, target, (*TALK, *values), self._repairs, refused))
@@ -352,6 +362,10 @@ class _Builder:
         if found.type not in {"", "custom"}:
             return {"type": found.type}
         return {"type": found.type or "function", "name": name}
+
+
+def _offer_name(offer: Offer) -> str:
+    return offer.declaration.name
 
 
 def _reasoning_item(element: Reasoning) -> JsonObject | None:

@@ -261,3 +261,12 @@ def cache_fields(options: Options, target: Target) -> JsonObject:
         if target.cache.options:
             fields["prompt_cache_options"] = CACHE_OPTIONS
     return fields
+
+
+def never(options: Options, target: Target) -> dict[str, str]:
+    """Give the members that the caller cannot ask for here, with the reason (O12, O13)."""
+    cache = target.cache
+    if cache is None or not cache.options:
+        found = {"prompt_cache_options": "O13: the model does not know this cache control"}
+        return found if cache is not None and cache.key else {**found, "prompt_cache_key": "O12: unknown to the model"}
+    return {"prompt_cache_retention": "O13: not together with prompt_cache_options"} if options.cache else {}

@@ -309,6 +309,14 @@ def test_a_prompt_that_showed_the_words_loses_its_key_and_others_keep_theirs(any
     assert [thread.event(at).secret is None for at in (before, after, beside)] == [False, True, False]
 
 
+def test_a_prompt_of_a_thread_whose_title_alone_held_the_words_keeps_its_key(any_store: Store) -> None:
+    thread = any_store.create_thread(title=f"about {SECRET}")
+    call = prepared(thread, thread.user("hello").position).position
+    redact_all(any_store, thread)
+    assert any_store.row(thread.id).title == "about [redacted]"
+    assert thread.event(call).secret is not None
+
+
 def test_plain_hashes_and_captures_of_such_a_prompt_go(any_store: Store) -> None:
     thread = any_store.create_thread()
     at = thread.user(f"it is {SECRET}").position

@@ -519,3 +519,28 @@ def test_a_custom_call_and_its_output_are_custom() -> None:
     tools = piece("system", Tools((Tool("patch", "Patches.", None, '{"type":"custom"}'),)), 1)
     request = responses(tools, user(), called(name="patch", kind="custom", input_="*** Begin"), answered())
     assert kinds(request) == ["message", "custom_tool_call", "custom_tool_call_output"]
+
+
+def test_a_call_of_a_tool_that_the_provider_defined_is_a_functions() -> None:
+    tools = piece("system", Tools((Tool("shell", None, None, '{"type":"shell"}'),)), 1)
+    request = responses(tools, user(), called(name="shell"), answered())
+    assert [tool["type"] for tool in value_of(request)["tools"]] == ["shell", "function"]
+    assert "X7" in rules(request)
+
+
+def test_state_and_controls_that_do_not_fit_are_left_out_in_sight() -> None:
+    asked = Options(extra={"conversation": "conv_1", "prompt_cache_options": {"mode": "explicit"}, "top_p": 1.0})
+    request = responses(user(), options=asked)
+    assert {"R5", "O13", "A31"} <= set(rules(request))
+    newer = responses(user(), profile="gpt-5.6", options=Options(extra={"prompt_cache_retention": "24h"}))
+    assert "prompt_cache_retention" not in value_of(newer)
+
+
+def test_an_effort_is_spelled_for_the_format() -> None:
+    effort = Options(thinking={"effort": "high"})
+    assert value_of(responses(user(), options=effort))["reasoning"] == {"effort": "high"}
+    assert value_of(build(user(), options=effort))["reasoning_effort"] == "high"
+    switch = Options(thinking={"type": "enabled"})
+    dialect = encoded([user()], "deepseek-v4", CHAT, ATTACHMENTS, switch)
+    assert value_of(dialect)["thinking"] == {"type": "enabled"}
+    assert "O12" in rules(build(user(), options=switch))

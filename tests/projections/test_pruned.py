@@ -193,7 +193,7 @@ def test_pruning_never_leaves_a_result_without_its_call_nor_changes_text(given_:
     assert [part.content for part in _of(sent, "text")] == [part.content for part in _of(given_, "text")]
     assert _of(sent, "reasoning") == []
     assert all(message.parts for message in sent)
-    recent = {part.call for message in given_[len(given_) - keep :] for part in message.parts if part.call}
+    recent = {part.call for message in given_[max(0, len(given_) - keep) :] for part in message.parts if part.call}
     assert calls == {part.call for part in _of(given_, "tool_call")} & recent
     assert for_wire(sent, len(sent)) == sent, "what was pruned and repaired needs no repair"
 

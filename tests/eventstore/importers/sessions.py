@@ -67,6 +67,21 @@ def call(call_id: str, tool: str = "Bash", **arguments: Any) -> dict[str, Any]:
     return {"type": "tool_use", "id": call_id, "name": tool, "input": arguments}
 
 
+def compacted(**metadata: Any) -> Session:
+    """Give a session that was compacted once and went on."""
+    session = Session()
+    session.user("u1", "start")
+    session.assistant("a1", call("c1"))
+    session.result("u2", "c1")
+    session.assistant("a2", text("ready"), message="m-2", stop="end_turn")
+    session.add(
+        "system", "b1", parent=None, logicalParentUuid="a2", subtype="compact_boundary", compactMetadata=metadata
+    )
+    session.user("u3", "Summary: started.", isCompactSummary=True, isVisibleInTranscriptOnly=True)
+    session.user("u4", "go on")
+    return session
+
+
 def nodes(thread: Thread) -> list[Event]:
     """Give a thread's nodes but the root, in log order."""
     return [event for event in thread.events() if event.is_node and event.position > 1]
