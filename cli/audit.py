@@ -26,13 +26,14 @@ SCHEMA = "audit/1"
 @click.argument("threads", nargs=-1)
 @click.option("--workers", type=click.IntRange(1), default=1, help="Processes to share the work.")
 @click.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write every finding there, JSON Lines."
+    "--report", type=click.Path(path_type=Path, dir_okay=False), help="Write each thread's audit there, JSON Lines."
 )
 @click.pass_obj
 def command(shell: Shell, *, threads: tuple[str, ...], workers: int, report: Path | None) -> None:
     """Check each thread's chain, derive all of its calls again, and sum up by version and verdict.
 
-    Exit codes: 1 when a thread is damaged or a call differs, 5 when the worst is a call that cannot be proven.
+    Summaries that a projection made are derived again too. Exit codes: 1 when a thread is damaged or something differs,
+    5 when the worst is something that cannot be proved.
     """
     from convlog.projections.audit import Total, audit
 
@@ -105,10 +106,14 @@ def _say(shell: Shell, result: ThreadAudit) -> None:
 
         shell.emit(SCHEMA, **msgspec.to_builtins(result))
         return
+    from .replay import write_below
+
     for finding in result.findings:
-        where = f"/{finding.call}" if finding.call is not None else f":{finding.position}"
-        what = " ".join(part for part in (finding.assembler, finding.encoder, finding.reason, finding.detail) if part)
-        shell.write(f"{result.thread[:12]}{where}  {finding.verdict}  {visible_line(what)}")
+        at = "" if finding.position is None else f":{finding.position}"
+        where = at if finding.call is None else f"/{finding.call}"
+        recipe = " ".join(part for part in (finding.assembler, finding.encoder) if part)
+        shell.write(f"{result.thread[:12]}{where}  {finding.verdict}  {visible_line(recipe)}".rstrip())
+        write_below(shell, ": ".join(part for part in (finding.reason, finding.detail) if part))
     for summary in result.stale:
         shell.say(f"{result.thread[:12]}:{summary}  stale summary: what it covers is no longer what it was")
 
@@ -116,13 +121,13 @@ def _say(shell: Shell, result: ThreadAudit) -> None:
 def _sum(shell: Shell, store: Store, total: Total) -> None:
     if shell.as_json:
         return
-    rows = [(*key.split(" "), f"{count:,}") for key, count in sorted(total.verdicts.items())]
+    rows = [(*key.rsplit(" ", 2), f"{count:,}") for key, count in sorted(total.verdicts.items())]
     if rows:
         head = ("assembler", "encoder", "verdict", "calls")
         cells = [tuple(visible_line(cell) or "-" for cell in row) for row in rows]
         shell.write(table(cells, head=head, columns=shell.columns, elastic=0, right=("calls",)))
     shell.write(
         f"{counted(total.threads, 'thread')}, {counted(total.calls, 'call')}, "
-        f"{total.prompt_bytes:,} bytes of prompts; {total.damaged} damaged"
+        f"{total.prompt_bytes:,} bytes of prompts; {total.damaged:,} damaged"
     )
     shell.say(f"store: {store.place}")

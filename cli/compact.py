@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -12,10 +12,14 @@ from .shell import Shell
 from .text import counted, visible, visible_line
 
 if TYPE_CHECKING:
+    from convlog.eventstore.addresses import Target
+    from convlog.eventstore.placement import Appended
     from convlog.projections.conversation import Thread
 
 SCHEMA = "compact/1"
 COMMAND_SECONDS_MAX = 600
+BY_HAND, BY_COMMAND = "hand", "command"
+"""Makers of summaries whose words came from the user, or from a program of theirs."""
 
 
 @click.command()
@@ -26,6 +30,7 @@ COMMAND_SECONDS_MAX = 600
     "--cmd", "command_line", metavar="COMMAND", help="A program that gets the originals and prints the words."
 )
 @click.option("--with", "maker", metavar="NAME@V", help="A frozen summariser, such as outline@1.")
+@click.option("--call", metavar="ADDRESS", help="The call that asked a model for the words, such as THREAD/5.")
 @click.option("--on", metavar="ADDRESS", help="The leaf of the path meant; default: the active node.")
 @click.option("--replaces", type=int, help="Position of the summary that this one is made again for.")
 @click.option("--dry-run", is_flag=True, help="Say what it would save, store nothing.")
@@ -39,6 +44,7 @@ def command(
     from_stdin: bool,
     command_line: str | None,
     maker: str | None,
+    call: str | None,
     on: str | None,
     replaces: int | None,
     dry_run: bool,
@@ -51,61 +57,142 @@ def command(
     """
     from convlog.eventstore.addresses import resolve
     from convlog.eventstore.ranges import closed_range
-    from convlog.projections.summarise import derive_summary, originals, unmentioned
 
-    if sum(bool(way) for way in (text is not None, from_stdin, command_line, maker)) != 1:
+    if sum((text is not None, from_stdin, command_line is not None, maker is not None)) != 1:
         raise click.UsageError("give the words one way: --text, --stdin, --cmd or --with")
+    if maker is not None and call is not None:
+        raise click.UsageError("--call names a model's call; a frozen summariser asks none")
     with shell.open(write=not dry_run) as store:
         target = resolve(store, address)
         if target.first is None or target.position is None:
             raise click.UsageError("name a range, such as 'THREAD:2..15'")
         thread = store.thread(target.thread.id)
-        leaf = resolve(store, on).leaf if on else None
-        first, last = target.first, target.position
-        nodes = closed_range(thread, first, last, leaf)
-        if maker is not None:
-            words = derive_summary(thread, nodes, maker)
-        elif command_line is not None:
-            words = _run(command_line, originals(thread, nodes))
-        else:
-            words = sys.stdin.read() if from_stdin else text or ""
+        leaf = None if on is None else _of(thread, on).leaf
+        asked = None if call is None else _of(thread, call).position
+        made = _Range(thread, target.first, target.position, leaf)
+        nodes = closed_range(thread, made.first, made.last, leaf)
+        words = _words(made, nodes, text, command_line, maker, note=not dry_run)
         if check:
-            for what in unmentioned(thread, nodes, words):
-                shell.warn(f"not mentioned: {visible_line(what)}")
+            _check(shell, thread, nodes, words)
         saved = _saved(thread, nodes, words)
         if dry_run:
-            shell.write(visible(words))
-            shell.say(f"would stand for {counted(len(nodes), 'node')} and save about {saved:,} tokens")
-            return
-        done = thread.summarise(first, last, words, on=leaf, maker=maker or _maker(command_line), replaces=replaces)
-    if shell.as_json:
-        shell.emit(SCHEMA, thread=done.thread, summary=done.position, first=first, last=last, tokens_saved=saved)
-    else:
-        shell.write(f"{done.thread[:12]}:{done.position} stands for {first}..{last} ({counted(len(nodes), 'node')})")
-        shell.say(f"saves about {saved:,} tokens; the originals stay")
+            _say_dry(shell, made, nodes, words, saved)
+        else:
+            done = _store(made, words, maker, command_line, asked, replaces)
+            _say_done(shell, made, nodes, done, saved)
 
 
-def _maker(command_line: str | None) -> str:
-    return "hand" if command_line is None else "command"
+class _Range(NamedTuple):
+    thread: Thread
+    first: int
+    last: int
+    on: int | None
+
+
+def _of(thread: Thread, address: str) -> Target:
+    from convlog.eventstore.addresses import resolve
+
+    found = resolve(thread.store, address)
+    if found.thread.id != thread.id:
+        raise click.UsageError(f"{address!r} names another thread than the range")
+    return found
+
+
+def _words(
+    made: _Range, nodes: list[int], text: str | None, command_line: str | None, maker: str | None, *, note: bool
+) -> str:
+    """Give the summary's words, whichever way they come."""
+    from convlog.projections.summarise import derive_summary, originals, parameters_for
+
+    if maker is not None:
+        return derive_summary(made.thread, nodes, maker, parameters_for(made.thread, maker))
+    if command_line is None:
+        return sys.stdin.read() if text is None else text
+    given = originals(made.thread, nodes)
+    if not note:
+        return _run(command_line, given)
+    from convlog.eventstore.summaries import fail_summary, start_summary
+
+    start_summary(made.thread, made.first, made.last, on=made.on, maker=BY_COMMAND)
+    try:
+        return _run(command_line, given)
+    except click.ClickException as error:
+        fail_summary(made.thread, made.first, made.last, error.message)
+        raise
 
 
 def _run(command_line: str, originals: str) -> str:
     """Give the originals to the user's own program and take what it prints."""
-    done = subprocess.run(  # noqa: S602 - the user's own command line, as typed
-        command_line,
-        shell=True,
-        input=originals,
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_SECONDS_MAX,
-        check=False,
-    )
+    try:
+        done = subprocess.run(  # noqa: S602 - the user's own command line, as typed
+            command_line,
+            shell=True,
+            input=originals.encode(),
+            capture_output=True,
+            timeout=COMMAND_SECONDS_MAX,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise click.ClickException(f"the command took longer than {COMMAND_SECONDS_MAX} seconds") from None
     if done.returncode:
-        raise click.ClickException(f"the command ended with {done.returncode}: {visible_line(done.stderr[:400])}")
-    return done.stdout
+        said = done.stderr.decode(errors="replace")[:400]
+        raise click.ClickException(f"the command ended with {done.returncode}: {visible_line(said)}".rstrip(": "))
+    words = done.stdout.decode(errors="replace").strip()
+    if not words:
+        raise click.ClickException("the command printed nothing")
+    return words
+
+
+def _store(
+    made: _Range, words: str, maker: str | None, command_line: str | None, call: int | None, replaces: int | None
+) -> Appended:
+    thread, first, last, on = made
+    if maker is not None:
+        return thread.summarise_with(maker, first, last, on=on, replaces=replaces)
+    by = BY_HAND if command_line is None else BY_COMMAND
+    return thread.summarise(first, last, words, on=on, maker=by, call=call, replaces=replaces)
+
+
+# --- what is said ---
+
+
+def _check(shell: Shell, thread: Thread, nodes: list[int], words: str) -> None:
+    from convlog.projections.summarise import unmentioned
+
+    for what in unmentioned(thread, nodes, words):
+        shell.warn(f"not mentioned: {visible_line(what)}")
 
 
 def _saved(thread: Thread, nodes: list[int], words: str) -> int:
     from convlog.projections.summarise import tokens
 
-    return tokens(thread, nodes) - -(-len(words.encode()) // 4)
+    return tokens(thread, nodes) - -(-len(words.encode(errors="replace")) // 4)
+
+
+def _say_dry(shell: Shell, made: _Range, nodes: list[int], words: str, saved: int) -> None:
+    if shell.as_json:
+        _emit(shell, made, nodes, saved, text=words)
+        return
+    shell.write(visible(words))
+    shell.say(f"would stand for {counted(len(nodes), 'node')} and save about {saved:,} tokens")
+
+
+def _say_done(shell: Shell, made: _Range, nodes: list[int], done: Appended, saved: int) -> None:
+    if shell.as_json:
+        _emit(shell, made, nodes, saved, summary=done.position)
+        return
+    covered = f"{made.first}..{made.last} ({counted(len(nodes), 'node')})"
+    shell.write(f"{done.thread[:12]}:{done.position} stands for {covered}")
+    shell.say(f"saves about {saved:,} tokens; the originals stay")
+
+
+def _emit(shell: Shell, made: _Range, nodes: list[int], saved: int, **more: Any) -> None:
+    shell.emit(
+        SCHEMA,
+        thread=made.thread.id,
+        first=made.first,
+        last=made.last,
+        nodes=len(nodes),
+        tokens_saved=saved,
+        **more,
+    )

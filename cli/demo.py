@@ -17,8 +17,12 @@ from .text import counted
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from convlog.eventstore.importers.report import ImportReport
     from convlog.projections.conversation import Store, Thread
+    from convlog.projections.prepare import Prompt
+    from convlog.projections.replay import Replayed
 
+SCHEMA = "demo/1"
 SAMPLE = "sample.jsonl"
 
 
@@ -28,18 +32,27 @@ SAMPLE = "sample.jsonl"
 def command(shell: Shell, *, keep: Path | None) -> None:
     """Import a sample session, replay it, prepare a prompt and verify everything.
 
-    The store is one of its own. The session is a coding session with an edited question, a parallel batch of calls, a failed command, a
-    result that comes late and a compaction. Nothing of yours is read or written.
+    The session is one of a coding agent, with an edited question, a parallel batch of calls, a failed command, a result
+    that comes late and a compaction. It goes into a store of its own; nothing of yours is read or written.
     """
     from convlog.projections.conversation import open as open_store
 
+    if keep is not None and keep.exists():
+        raise click.UsageError(f"{keep} exists; --keep makes a new store")
     with _place(keep) as path:
         with open_store(path) as store:
-            thread = _import(shell, store)
-            _replay(shell, thread)
-            _prepare(shell, thread)
-            exact = _prove(shell, store, thread)
-        _next_steps(shell, path if keep else None)
+            report, thread = _import(store)
+            replayed = list(thread.replay())
+            thread.user("And for Swiss francs?")
+            prompt = thread.prepare()
+            exact, last = _prove(store, thread)
+            if shell.as_json:
+                _emit(shell, thread, last, exact=exact)
+            else:
+                _show(shell, report, replayed, prompt)
+                _show_proof(shell, thread, last, exact=exact)
+        if not shell.as_json:
+            _next_steps(shell, keep)
     if not exact:
         raise click.exceptions.Exit(1)
 
@@ -53,75 +66,87 @@ def _place(keep: Path | None) -> Iterator[Path]:
         yield Path(folder) / "demo.db"
 
 
+def _import(store: Store) -> tuple[ImportReport, Thread]:
+    from convlog.eventstore.importers import import_file
+
+    with as_file(files(__package__).joinpath("data", SAMPLE)) as sample:
+        report = import_file(store, sample)
+    return report, store.thread(report.thread_ids[0])
+
+
+def _prove(store: Store, thread: Thread) -> tuple[bool, Replayed]:
+    """Say whether the whole store verifies and the prompt that was just prepared is exact."""
+    from convlog.eventstore.verify import is_fault, verify_store
+
+    whole = not any(map(is_fault, verify_store(store)))
+    last = next(thread.replay(numbers=(len(thread.calls()),)))
+    return whole and last.verdict == "exact", last
+
+
+def _emit(shell: Shell, thread: Thread, last: Replayed, *, exact: bool) -> None:
+    shell.emit(
+        SCHEMA,
+        thread=thread.id,
+        events=thread.position,
+        tip=thread.tip.hex(),
+        call=last.call,
+        verdict=last.verdict,
+        proved=exact,
+    )
+
+
+# --- as text ---
+
+
 def _heading(shell: Shell, command_line: str) -> None:
     shell.write(shell.paint(f"$ {command_line}", bold=True))
 
 
-def _import(shell: Shell, store: Store) -> Thread:
-    from convlog.eventstore.importers import import_file
+def _show(shell: Shell, report: ImportReport, replayed: list[Replayed], prompt: Prompt) -> None:
+    from .replay import write_call, write_piece
 
     _heading(shell, f"convlog import {SAMPLE}")
-    with as_file(files(__package__).joinpath("data", SAMPLE)) as sample:
-        report = import_file(store, sample)
     shell.write(
         f"{counted(report.records, 'record')} of a Claude Code session: "
-        f"{counted(report.user_messages, 'user message')}, "
-        f"{counted(report.model_messages, 'model message')}, "
-        f"{counted(report.tool_calls, 'call')}, {counted(report.tool_results, 'result')}, "
-        f"{report.lost} lost\n"
+        f"{counted(report.user_messages, 'user message')}, {counted(report.model_messages, 'model message')},\n"
+        f"{counted(report.tool_calls, 'call')}, {counted(report.tool_results, 'result')}, {report.lost} lost\n"
     )
-    return store.thread(report.thread_ids[0])
-
-
-def _replay(shell: Shell, thread: Thread) -> None:
-    from .replay import _line, _piece
-
     _heading(shell, "convlog replay latest")
-    found = list(thread.replay())
-    for replayed in found:
-        shell.write(_line(shell, replayed))
+    for each in replayed:
+        write_call(shell, each)
+    last = replayed[-1]
     shell.write("")
-    last = found[-1]
     _heading(shell, f"convlog replay latest/{last.call}")
-    assert last.prompt is not None
-    for number, piece in enumerate(last.prompt.pieces, 1):
-        shell.write(_piece(shell, number, piece, full=False))
+    for number, piece in enumerate(last.prompt.pieces if last.prompt else (), 1):
+        write_piece(shell, number, piece, full=False)
     shell.write("")
-
-
-def _prepare(shell: Shell, thread: Thread) -> None:
-    _heading(shell, "a next prompt, prepared here: recorded with its versions and the digest of its bytes")
-    thread.user("And for Swiss francs?")
-    prompt = thread.prepare()
-    manifest = thread.calls()[-1].manifest
-    assert manifest is not None
+    _heading(shell, "a next prompt, prepared here and recorded with its versions and its digest")
+    recipe = prompt.derived.recipe
     shell.write(
-        f"{manifest.assembler} {manifest.encoder}: {counted(len(prompt.pieces), 'piece')}, "
-        f"{len(prompt.body):,} bytes, ~{prompt.estimate:,} tokens, digest {manifest.digest[:16]}\n"
+        f"{recipe.assembler} {recipe.encoder}: {counted(len(prompt.pieces), 'piece')}, "
+        f"{len(prompt.body):,} bytes, about {prompt.estimate:,} tokens\n"
     )
 
 
-def _prove(shell: Shell, store: Store, thread: Thread) -> bool:
-    from convlog.eventstore.verify import verify_store
-
-    _heading(shell, "convlog verify && convlog replay latest --verify")
-    problems = list(verify_store(store))
-    replayed = list(thread.replay())[-1]
-    exact = not problems and replayed.verdict == "exact"
-    shell.write(
-        f"{counted(thread.position, 'event')}, chain and bodies {'whole' if not problems else 'DAMAGED'}, "
-        f"tip {thread.tip.hex()[:16]}\n"
-        f"call {replayed.call}: {replayed.verdict}, derived again from the events alone\n"
-    )
-    return exact
+def _show_proof(shell: Shell, thread: Thread, last: Replayed, *, exact: bool) -> None:
+    _heading(shell, f"convlog verify && convlog replay latest/{last.call}")
+    shell.write(f"{counted(thread.position, 'event')}, tip {thread.tip.hex()[:16]}")
+    shell.write(f"call {last.call}: {last.verdict}, derived again from the events alone")
+    shell.write("everything verifies\n" if exact else "NOT everything verifies\n")
 
 
 def _next_steps(shell: Shell, kept: Path | None) -> None:
-    prefix = str(Path(sys.argv[0]).name or "convlog")
-    db = f" --db {kept}" if kept else " --db demo.db"
-    shell.write("Go on:")
+    name = Path(sys.argv[0]).name
+    program = name if name.startswith("convlog") else "convlog"
+    db = f"--db {kept or 'demo.db'}"
+    steps = [
+        (f"{program} {db} log latest --graph", "draw its tree"),
+        (f"{program} {db} why latest --missing latest:8", "why node 8 is not sent"),
+        (f"{program} import ~/.claude/projects --dry-run", "your own, as a dry run"),
+    ]
     if kept is None:
-        shell.write(f"  {prefix} demo --keep demo.db                 keep this store")
-    shell.write(f"  {prefix} log latest --graph{db}       draw its tree")
-    shell.write(f"  {prefix} show latest:2{db}            read one event")
-    shell.write(f"  {prefix} import ~/.claude/projects --dry-run    look at your own sessions, writing nothing")
+        steps.insert(0, (f"{program} demo --keep demo.db", "keep this store"))
+    shell.write("Go on:")
+    longest = max(len(line) for line, _ in steps)
+    for line, what in steps:
+        shell.write(f"  {line:<{longest}}  {what}")

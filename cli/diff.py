@@ -10,7 +10,7 @@ from .shell import Shell
 from .text import counted, visible, visible_line
 
 if TYPE_CHECKING:
-    from convlog.projections.compare import BlockChange, Comparison
+    from convlog.projections.compare import BlockChange, Comparison, FieldChange
 
     from .prompts import Named
 
@@ -47,6 +47,8 @@ def command(
 
     from .prompts import named
 
+    if len(assemblers) > 2:
+        raise click.UsageError("--as goes once for both, or twice: old, then new")
     if new is None and len(assemblers) != 2:
         raise click.UsageError("give two addresses, or one and --as twice")
     first = assemblers[0] if assemblers else None
@@ -59,7 +61,7 @@ def command(
             _emit(shell, left, right, comparison)
         else:
             _write(shell, left, right, comparison, stat=stat)
-    if exit_code and comparison.first_difference is not None:
+    if exit_code and comparison.differs:
         raise click.exceptions.Exit(1)
 
 
@@ -68,19 +70,39 @@ def _label(named: Named) -> str:
 
 
 def _write(shell: Shell, left: Named, right: Named, comparison: Comparison, *, stat: bool) -> None:
-    counts = ", ".join(f"{count} {word}" for word, count in comparison.counts.items() if count)
     shell.write(shell.paint(f"--- {visible_line(_label(left))}", fg="red"))
     shell.write(shell.paint(f"+++ {visible_line(_label(right))}", fg="green"))
+    if not comparison.differs:
+        shell.write(f"the same: {counted(comparison.new_blocks, 'block')}")
+        return
+    counts = ", ".join(f"{count:,} {word}" for word, count in comparison.counts.items() if count)
     shell.write(f"{counts}; {counted(comparison.prefix_blocks, 'block')} from the start stay")
     if comparison.surroundings_differ:
-        shell.write("system, tools or options differ: no cached prefix is left")
-    first = comparison.first_difference
-    if first is not None and first.sources:
-        shell.write(f"first difference made by event {first.sources[0]}")
-    if not stat:
-        for change in comparison.changes:
-            if change.change != "same":
-                _hunk(shell, change)
+        names = ", ".join(field.name for field in comparison.fields)
+        verb = "differs" if len(comparison.fields) == 1 else "differ"
+        shell.write(f"{visible_line(names)} {verb}: no cached prefix is left")
+    if comparison.first_event is not None:
+        shell.write(f"first difference made by event :{comparison.first_event}")
+    if stat:
+        return
+    for field in comparison.fields:
+        _field(shell, field)
+    for change in comparison.changes:
+        if change.change != "same":
+            _hunk(shell, change)
+
+
+def _field(shell: Shell, field: FieldChange) -> None:
+    from convlog.projections.compare import words
+
+    mark = "+" if field.old is None else "-" if field.new is None else "~"
+    shell.write(f"@@ {mark} /{visible_line(field.name)} @@")
+    if field.old is not None and field.new is not None:
+        shell.write(_inline(shell, words(field.old, field.new)))
+    elif field.old is not None:
+        shell.write(shell.paint(f"- {visible(field.old)}", fg="red"))
+    else:
+        shell.write(shell.paint(f"+ {visible(field.new or '')}", fg="green"))
 
 
 def _hunk(shell: Shell, change: BlockChange) -> None:
@@ -110,7 +132,8 @@ def _inline(shell: Shell, found: list[tuple[str, str]]) -> str:
 
 
 def _emit(shell: Shell, left: Named, right: Named, comparison: Comparison) -> None:
-    first = comparison.first_difference
+    import msgspec
+
     shell.emit(
         SCHEMA,
         old=_label(left),
@@ -119,7 +142,8 @@ def _emit(shell: Shell, left: Named, right: Named, comparison: Comparison) -> No
         prefix_blocks=comparison.prefix_blocks,
         prefix_bytes=comparison.prefix_bytes,
         surroundings_differ=comparison.surroundings_differ,
-        first_difference_event=first.sources[0] if first is not None and first.sources else None,
+        first_difference_event=comparison.first_event,
+        fields=msgspec.to_builtins(comparison.fields),
         changes=[
             {
                 "change": change.change,

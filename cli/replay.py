@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from .shell import Shell
-from .text import counted, fit, gist, indent, visible, visible_line
+from .text import counted, fit, gist, indent, visible, visible_json, visible_line, width
 
 if TYPE_CHECKING:
-    from convlog.projections.conversation import Thread
+    from convlog.eventstore.addresses import Target
+    from convlog.projections.conversation import Store, Thread
+    from convlog.projections.difference import Difference
     from convlog.projections.replay import Replayed
     from convlog.projections.stages.pieces_v1 import Piece
 
@@ -19,6 +23,8 @@ SCHEMA = "replay/1"
 COLORS = {"exact": "green", "derived": "cyan", "differs": "red", "unprovable": "yellow"}
 MARKS = {"exact": "=", "derived": "~", "differs": "!", "unprovable": "?"}
 """Beside the colour, for those who see none."""
+SAID = frozenset({"turn-memory", "instructions"})
+"""Provenances that say enough in one line; `--full` and `why` give the rule too."""
 
 
 @click.command()
@@ -27,8 +33,14 @@ MARKS = {"exact": "=", "derived": "~", "differs": "!", "unprovable": "?"}
 @click.option("--encoder", metavar="NAME@V", help="Make the request of another encoder.")
 @click.option("--until", metavar="ADDRESS", help="Only calls up to this position.")
 @click.option("--verify", is_flag=True, help="Check the thread's chain first; a damaged thread has no exact call.")
-@click.option("--full", is_flag=True, help="Whole texts; with --json the request too.")
-@click.option("--format", "form", type=click.Choice(["text", "json", "anthropic"]), default="text", help="Of a prompt.")
+@click.option("--full", is_flag=True, help="Whole texts; with --json the requests too.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "anthropic"]),
+    default="text",
+    help="The requests themselves: as recorded, or as Anthropic's; a line each.",
+)
 @click.pass_obj
 def command(
     shell: Shell,
@@ -43,45 +55,60 @@ def command(
 ) -> None:
     """Derive past prompts again and say whether they are provably what the model saw.
 
-    A thread gives a line a call; THREAD/5 gives the prompt of call 5. Verdicts: exact, differs (exit 1), unprovable
-    (exit 5), or derived for what was never prepared here (an imported thread).
+    A thread gives a line a call, THREAD:17 those up to position 17, THREAD@branch those on a branch; THREAD/5 gives the
+    prompt of call 5. Verdicts: exact, differs (exit 1), unprovable (exit 5), or derived for what was never prepared
+    here (an imported thread).
     """
     from convlog.eventstore.addresses import resolve
 
     with shell.open() as store:
         target = resolve(store, address)
         thread = store.thread(target.thread.id)
-        last = resolve(store, until).position if until else target.position if target.address.call is None else None
+        wanted = _wanted(store, target, until)
+        if form == "anthropic" and encoder is None:
+            encoder = _anthropic()
         damage = verify and _is_damaged(shell, thread)
-        found = list(
-            thread.replay(
-                numbers=None if target.address.call is None else [target.address.call],
-                assembler=assembler,
-                encoder=encoder if form != "anthropic" or encoder else _anthropic(encoder),
-                until=last,
-            )
-        )
-        if target.address.call is not None and found:
-            _one(shell, thread, found[0], full=full, form=form)
-        else:
-            _all(shell, thread, found, full=full)
-    words = {replayed.verdict for replayed in found}
+        found: Iterator[Replayed] = thread.replay(**wanted, assembler=assembler, encoder=encoder)
+        if damage:
+            found = map(_as_damaged, found)
+        words = _write(shell, thread, found, one=target.address.call is not None, full=full, form=form)
     if damage or "differs" in words:
         raise click.exceptions.Exit(1)
     if "unprovable" in words:
         raise click.exceptions.Exit(5)
 
 
-def _anthropic(encoder: str | None) -> str | None:
+def _wanted(store: Store, target: Target, until: str | None) -> dict[str, Any]:
+    """Give which calls an address and `--until` name."""
+    from convlog.eventstore.addresses import resolve
+
+    if target.first is not None:
+        raise click.UsageError("a range names no calls; THREAD:17 names those up to position 17")
+    number = target.address.call
+    if number is not None:
+        if until is not None:
+            raise click.UsageError("--until goes with a thread, not with one call")
+        return {"numbers": (number,)}
+    on = target.position if target.address.branch is not None else None
+    last = None if on is not None else target.position
+    if until is not None:
+        end = resolve(store, until)
+        if end.position is None or end.thread.id != target.thread.id:
+            raise click.UsageError("--until names a position of the same thread, such as THREAD:17")
+        last = end.position if last is None else min(last, end.position)
+    return {"until": last, "on": on}
+
+
+def _anthropic() -> str:
     from convlog.projections.prepare import newest_encoder
 
-    return encoder or newest_encoder("anthropic")
+    return newest_encoder("anthropic")
 
 
 def _is_damaged(shell: Shell, thread: Thread) -> bool:
-    from convlog.eventstore.verify import verify_thread
+    from convlog.eventstore.verify import is_fault, verify_thread
 
-    problems = [problem for problem in verify_thread(thread.store, thread.id) if problem.kind != "redacted"]
+    problems = [problem for problem in verify_thread(thread.store, thread.id) if is_fault(problem)]
     for problem in problems:
         shell.warn(f"{problem.thread}:{problem.position} {problem.kind}: {problem.message}")
     if problems:
@@ -89,69 +116,109 @@ def _is_damaged(shell: Shell, thread: Thread) -> bool:
     return bool(problems)
 
 
+def _as_damaged(replayed: Replayed) -> Replayed:
+    from convlog.projections.replay import damaged
+
+    return damaged(replayed)
+
+
 # --- a line a call ---
 
 
-def _all(shell: Shell, thread: Thread, found: Sequence[Replayed], *, full: bool) -> None:
-    if shell.as_json:
-        for replayed in found:
-            _emit(shell, thread, replayed, full=full)
-        return
-    if not found:
-        shell.nothing(f"calls in thread {thread.id[:12]}")
-        return
-    title = visible_line(thread.title or "untitled")
-    shell.write(f"{shell.paint(title, bold=True)}  {thread.id[:12]}  {counted(len(found), 'call')}")
+def _write(
+    shell: Shell, thread: Thread, found: Iterator[Replayed], *, one: bool, full: bool, form: str
+) -> Counter[str]:
+    """Write calls as they come, so that one prompt at a time is held, and count the verdicts."""
+    words: Counter[str] = Counter()
+    last = 0
     for replayed in found:
-        shell.write(fit(_line(shell, replayed), shell.columns + 40) if shell.colored else _line(shell, replayed))
-        if replayed.difference is not None:
-            shell.write(_difference(replayed))
-    shell.write(_sum(shell, found))
-    shell.say(f"hint: convlog replay {thread.id[:8]}/{found[-1].call} prints that prompt")
+        if form != "text":
+            _write_request(shell, replayed)
+        elif shell.as_json:
+            emit(shell, thread, replayed, full=full or one)
+        elif one:
+            _write_prompt(shell, replayed, full=full)
+        else:
+            if not words:
+                title = visible_line(thread.title or "untitled")
+                shell.write(f"{shell.paint(fit(title, shell.columns - 14), bold=True)}  {thread.id[:12]}")
+            write_call(shell, replayed)
+        words[replayed.verdict] += 1
+        last = replayed.call
+    if form != "text" or shell.as_json or one:
+        return words
+    if not words:
+        shell.nothing(f"calls in thread {thread.id[:12]}")
+        return words
+    shell.write(shell.paint(_sum(words), bold=True))
+    shell.say(f"hint: convlog replay {thread.id[:8]}/{last} prints that prompt")
+    return words
 
 
-def _line(shell: Shell, replayed: Replayed) -> str:
-    verdict = shell.paint(f"{MARKS[replayed.verdict]} {replayed.verdict}", fg=COLORS[replayed.verdict])
+def write_call(shell: Shell, replayed: Replayed) -> None:
+    """Write one call's line; for one that is not exact, what is known of why below it."""
     recipe = " ".join(part for part in (replayed.assembler, replayed.encoder) if part) or "built by the host"
-    what = f"{replayed.bytes:>9,} B  ~{-(-replayed.bytes // 4):,} tok"
-    more = " ".join(part for part in (replayed.reason, replayed.detail) if part)
-    tail = visible_line(more) or replayed.digest[:12]
-    return f"  {replayed.call:>4}  at {replayed.node:<5} {visible_line(recipe):<28} {what:<26} {verdict}  {tail}"
+    head = f"{replayed.call:>4}  at {replayed.node:<5} {visible_line(recipe):<25} {replayed.bytes:>9,} B  "
+    said = f"{MARKS[replayed.verdict]} {replayed.verdict:<10}"
+    room = max(0, shell.columns - len(head) - len(said) - 1)
+    tail = visible_line(replayed.digest)[: min(12, room)]
+    verdict = shell.paint(said, fg=COLORS[replayed.verdict])
+    shell.write(f"{head}{verdict} {tail}".rstrip())
+    if replayed.difference is not None:
+        _write_difference(shell, replayed.difference)
+    elif replayed.reason:
+        write_below(shell, f"{replayed.reason}: {replayed.detail}" if replayed.detail else replayed.reason)
 
 
-def _difference(replayed: Replayed) -> str:
-    difference = replayed.difference
-    assert difference is not None
-    where = difference.pointer or f"blocks {difference.first}..{difference.last}"
-    lines = [f"        first difference: {where}"]
+def write_below(shell: Shell, text: str, *, first: str = "      ") -> None:
+    """Write words under another line, wrapped: what explains something is not cut."""
+    from textwrap import wrap
+
+    for line in wrap(visible_line(text), max(40, shell.columns), initial_indent=first, subsequent_indent="      "):
+        shell.write(line)
+
+
+def _write_difference(shell: Shell, difference: Difference) -> None:
+    first, last = difference.first, difference.last
+    blocks = f"block {first + 1}" if last <= first else f"in blocks {first + 1} to {last + 1}"
+    where = "around the talk" if last < 0 else difference.pointer or blocks
+    write_below(shell, f"first difference: {where}")
+    room = max(20, shell.columns - 12)
+    if difference.old is not None:
+        shell.write(f"      then: {fit(gist(difference.old), room)}")
     if difference.text is not None:
-        lines.append(f"        now: {fit(gist(difference.text), 100)}")
-    return "\n".join(lines)
+        shell.write(f"      now:  {fit(gist(difference.text), room)}")
+    for cause in difference.causes:
+        write_below(shell, f"because: {cause}")
 
 
-def _sum(shell: Shell, found: Sequence[Replayed]) -> str:
-    counts = {word: sum(1 for each in found if each.verdict == word) for word in COLORS}
-    said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-    if counts["derived"] == len(found):
-        said += " (never prepared here, so there is nothing to compare with)"
-    return shell.paint(said, bold=True)
+def _sum(words: Counter[str]) -> str:
+    said = ", ".join(f"{words[word]:,} {word}" for word in COLORS if words[word])
+    if words["derived"] == words.total():
+        said += " (never prepared here: nothing to compare with)"
+    return f"{counted(words.total(), 'call')}: {said}"
 
 
-def _emit(shell: Shell, thread: Thread, replayed: Replayed, *, full: bool) -> None:
+def emit(shell: Shell, thread: Thread, replayed: Replayed, *, full: bool) -> None:
+    """Write one call as a JSON line."""
     import msgspec
 
+    difference = replayed.difference
     fields = {
         "thread": thread.id,
         "call": replayed.call,
         "node": replayed.node,
+        "at": replayed.at,
         "assembler": replayed.assembler,
         "encoder": replayed.encoder,
+        "model": replayed.model,
         "verdict": replayed.verdict,
         "reason": replayed.reason,
         "detail": replayed.detail,
         "digest": replayed.digest,
         "bytes": replayed.bytes,
         "attested": replayed.attested,
+        "difference": None if difference is None else msgspec.to_builtins(difference),
     }
     if full and replayed.prompt is not None:
         fields["request"] = msgspec.Raw(replayed.prompt.body)
@@ -161,34 +228,45 @@ def _emit(shell: Shell, thread: Thread, replayed: Replayed, *, full: bool) -> No
 # --- one prompt ---
 
 
-def _one(shell: Shell, thread: Thread, replayed: Replayed, *, full: bool, form: str) -> None:
-    if form != "text" and replayed.prompt is not None:
+def _write_request(shell: Shell, replayed: Replayed) -> None:
+    """Write a request's own bytes; on a terminal, what acts on it as JSON escapes, which mean the same."""
+    if replayed.prompt is None:
+        shell.warn(f"call {replayed.call}: {replayed.reason}: {replayed.detail}")
+    elif sys.stdout.isatty():
+        shell.write(visible_json(replayed.prompt.body.decode()))
+    else:
         shell.write_bytes(replayed.prompt.body + b"\n")
-        return
-    if shell.as_json:
-        _emit(shell, thread, replayed, full=True)
-        return
-    shell.write(_line(shell, replayed).strip())
-    if replayed.difference is not None:
-        shell.write(_difference(replayed))
+
+
+def _write_prompt(shell: Shell, replayed: Replayed, *, full: bool) -> None:
+    write_call(shell, replayed)
     if replayed.prompt is None:
         return
+    shell.write("")
     for number, piece in enumerate(replayed.prompt.pieces, 1):
-        shell.write(_piece(shell, number, piece, full=full))
+        write_piece(shell, number, piece, full=full)
     for piece in replayed.prompt.request.repairs:
-        shell.write(shell.paint(f"   *  {piece.provenance:<11} {visible_line(piece.rule)}", dim=True))
-    if not full:
-        shell.say("hint: --full prints whole texts, --format json the request's bytes")
+        shell.write(
+            shell.paint(fit(f"   *  {piece.provenance:<11} {visible_line(piece.rule)}", shell.columns), dim=True)
+        )
+    tokens = -(-replayed.bytes // 4)
+    shell.say(f"about {tokens:,} tokens" + ("" if full else "; --full prints whole texts, --format json the request"))
 
 
-def _piece(shell: Shell, number: int, piece: Piece, *, full: bool) -> str:
-    where = ",".join(f":{position}" for position in piece.sources[:3]) + ("…" if len(piece.sources) > 3 else "")
-    head = f"{number:>4}  {piece.provenance:<11} {piece.role:<9} {where:<8}"
-    rule = f"  ({visible_line(piece.rule)})" if piece.rule else ""
+def write_piece(shell: Shell, number: int, piece: Piece, *, full: bool) -> None:
+    """Write one piece: its number, what it is, whose, from which events, what it says and why."""
+    where = ",".join(f":{position}" for position in piece.sources[:2]) + ("…" if len(piece.sources) > 2 else "")
+    head = f"{number:>4}  {piece.provenance:<11} {piece.role:<9} {where:<7}"
+    rule = f"({visible_line(piece.rule)})" if piece.rule and (full or piece.provenance not in SAID) else ""
     text = words(piece)
     if full:
-        return f"{shell.paint(head, bold=True)}{rule}\n{indent(visible(text), '      ')}"
-    return f"{head} {fit(gist(text), max(20, shell.columns - len(head) - 1))}{rule}"
+        shell.write(f"{shell.paint(head, bold=True)}  {rule}".rstrip())
+        shell.write(indent(visible(text), "      "))
+        return
+    room = max(20, shell.columns - len(head) - 1)
+    if rule:
+        text = f"{fit(gist(text), max(10, room - width(rule) - 1))} {rule}"
+    shell.write(f"{head} {fit(gist(text), room)}")
 
 
 def words(piece: Piece) -> str:

@@ -65,16 +65,20 @@ def _missing(shell: Shell, found: Named, address: str) -> None:
     from convlog.projections.explain import missing
 
     target = resolve(found.thread.store, address)
+    if target.thread.id != found.thread.id:
+        raise click.UsageError("--missing names a node of the same thread, such as THREAD:12")
     node = target.leaf if target.position is None else target.position
     reason = missing(found.thread, found.prompt, found.leaf, found.at, node)
     if shell.as_json:
         shell.emit(SCHEMA, prompt=found.label, node=node, reason=reason)
     else:
-        shell.write(f"{found.label}, node {node}: {visible_line(reason)}")
+        from .replay import write_below
+
+        write_below(shell, f"{found.label}, node {node}: {reason}", first="")
 
 
 def _write(shell: Shell, found: Named, each: Explained, *, whole: bool) -> None:
-    from .replay import words
+    from .replay import words, write_below
 
     piece = each.piece
     if shell.as_json:
@@ -92,9 +96,9 @@ def _write(shell: Shell, found: Named, each: Explained, *, whole: bool) -> None:
         return
     where = " ".join(f":{position}" for position in piece.sources)
     shell.write(f"{each.number:>4}  {shell.paint(piece.provenance, bold=True)} {piece.role}  {where}")
-    shell.write(f"      {visible_line(each.rule)}")
+    write_below(shell, each.rule)
     if each.pointers:
-        shell.write(f"      at {', '.join(each.pointers)}")
+        write_below(shell, f"at {', '.join(each.pointers)}")
     if whole:
         shell.write(indent(visible(words(piece)), "      | "))
         _originals(shell, found, each)

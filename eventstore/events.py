@@ -337,6 +337,8 @@ class ThreadForked(Body, frozen=True, kw_only=True):
     hash: str
     node: int
     title: str | None = None
+    source_id: str | None = None
+    """The id that the source knows this thread by."""
 
 
 TurnState = Literal["done", "incomplete", "error", "interrupted"]

@@ -72,16 +72,17 @@ def body_of(record: Record) -> Any:
 def row_of(thread: str, body: Any, position: int, recorded_at: int, origin: ThreadRow | None) -> ThreadRow:
     """Give the row of a new thread whose own first event says this; a fork takes over what its origin's row says."""
     if origin is not None:
-        title = body.title if isinstance(body, ThreadForked) else None
+        forked = body if isinstance(body, ThreadForked) else None
         return ThreadRow(
             thread=thread,
             origin=origin.thread,
             origin_position=position - 1,
             kind=origin.kind,
             helper=origin.helper,
-            title=title or origin.title,
+            title=(forked.title if forked else None) or origin.title,
             cwd=origin.cwd,
             agent=origin.agent,
+            source_id=forked.source_id if forked else None,
             created_at=recorded_at,
         )
     if not isinstance(body, ThreadCreated):

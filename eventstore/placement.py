@@ -84,6 +84,8 @@ class Batch:
         self._position, self._head, self._hash = log.position, log.head, log.hash
         self._positions: list[int] = []
         self._parents: dict[int, int] = {}
+        self._bases: dict[int, int] = {}
+        """For each pending node the last node above it that is stored already."""
         self._calls: dict[str, list[int]] = {}
         self._results: dict[int, list[int]] = {}
 
@@ -155,6 +157,7 @@ class Batch:
         self.answers.append(Appended(self._log.row.thread, position, record.head, record.hash))
         if record.parent is not None:
             self._parents[position] = record.parent
+            self._bases[position] = self._base(record.parent)
         if isinstance(body, ToolCalled):
             self._calls.setdefault(body.call, []).append(position)
         for word, call in refs:
@@ -199,6 +202,8 @@ class Batch:
     def _answering(self, body: ToolReturned, parent: int, refs: Refs, *, stray: bool) -> Refs:
         """Add the nearest call of the result's id above `parent` that has no result on that path."""
         asked = next((position for word, position in refs if word == "answers"), None)
+        if asked is not None and stray:
+            return refs  # an importer has paired it already
         nearest = None
         for call in self._calls_above(body.call, parent):
             if asked is not None and call != asked:
@@ -225,10 +230,8 @@ class Batch:
         return call <= self._log.position and self._log.tree.result_on(call, self._base(leaf)) is not None
 
     def _base(self, node: int) -> int:
-        """Give the last node above `node` that is stored already."""
-        while node in self._parents:
-            node = self._parents[node]
-        return node
+        """Give the last node above `node`, or itself, that is stored already."""
+        return self._bases.get(node, node)
 
     def _is_above(self, node: int, leaf: int) -> bool:
         """Whether a pending node lies on the path to `leaf`."""

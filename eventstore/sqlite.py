@@ -12,14 +12,15 @@ import sqlite3
 import stat
 import threading
 import weakref
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
 from . import errors, schema
-from .backend import Erasure, HeaderColumns, KeyTaken, Listing, PositionTaken, Problem, Record, ThreadRow, ThreadTaken
+from .backend import Erasure, HeaderColumns, Listing, Problem, Record, ThreadRow, ThreadTaken
 from .lock import FileLock
+from .sqlite_errors import VALUE_BYTES_MAX, Translated, base_code
 
 Durability = Literal["full", "turn", "process"]
 """full: an acknowledged append survives power loss; turn: a whole turn does, from its end on; process: only a crash of
@@ -31,7 +32,6 @@ WAL_BYTES_SOFT = 4 * 1024 * 1024
 """Over this the -wal is checkpointed at a turn's end."""
 WAL_BYTES_HARD = 32 * 1024 * 1024
 """Over this it is checkpointed after any append."""
-VALUE_BYTES_MAX = 64 * 1024 * 1024
 
 _HEADER_COLUMNS = (
     "e.position, e.parent, e.head, e.type, e.version, e.recorded_at, e.occurred_at, CAST(s.json AS BLOB), e.key,"
@@ -419,7 +419,7 @@ class SqliteBackend:
         try:
             _checkpoint(connection)
         except sqlite3.DatabaseError as error:
-            if _base_code(error) == sqlite3.SQLITE_IOERR:
+            if base_code(error) == sqlite3.SQLITE_IOERR:
                 self.fail(f"a checkpoint failed ({error})")
 
     # --- threads ---
@@ -788,11 +788,6 @@ class SqliteBackend:
         return int(self._db.execute(f"PRAGMA {name}").fetchone()[0])
 
 
-def _base_code(error: sqlite3.DatabaseError) -> int:
-    """Give the primary result code of an engine's error, 0 for an error of the module itself."""
-    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
-
-
 def _checkpoint(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
@@ -859,53 +854,3 @@ def _refuse_after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_refuse_after_fork)
-
-
-class Translated:
-    """Turns the engine's errors into ours. A class, since a generator here costs a tenth of an append."""
-
-    def __init__(self, path: Path, fail: Callable[[str], None] | None = None) -> None:
-        self._path = path
-        self._fail = fail
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, sqlite3.DatabaseError):
-            raise self._translate(error) from error
-        if isinstance(error, UnicodeDecodeError):
-            # A damaged file can be one whose damage the engine cannot even put into words.
-            raise errors.StoreDamaged(f"{self._path}: {error}", hint="run `convlog verify`") from error
-
-    def _translate(self, error: sqlite3.DatabaseError) -> Exception:
-        message = str(error)
-        if isinstance(error, sqlite3.IntegrityError):
-            if "events.position" in message:
-                return PositionTaken(message)
-            if "events.key" in message:
-                return KeyTaken(message)
-        return _translate(error, self._path, self._fail)
-
-
-def _translate(error: sqlite3.DatabaseError, path: Path, fail: Callable[[str], None] | None) -> errors.ConvlogError:
-    base = _base_code(error)
-    if base == sqlite3.SQLITE_FULL:
-        return errors.StoreFull(f"no room left to write {path}", hint="make room and append again")
-    if base in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
-        return errors.StoreLocked(f"another program holds {path}", hint="close it, or wait and try again")
-    if base == sqlite3.SQLITE_READONLY:
-        return errors.StoreReadOnly(f"{path} cannot be written")
-    if base == sqlite3.SQLITE_CANTOPEN:
-        return errors.StoreMissing(f"{path} cannot be opened", hint="check the path and its rights")
-    if base == sqlite3.SQLITE_TOOBIG:
-        return errors.TooLarge(f"a value over {VALUE_BYTES_MAX:,} bytes")
-    if base == sqlite3.SQLITE_IOERR and fail is not None:
-        fail(f"an input or output error ({error})")
-        return errors.AppendUnknown(
-            f"{path}: {error}; whether the append was stored is not known",
-            hint="open the store again and append with the same key",
-        )
-    if base == sqlite3.SQLITE_NOTADB:
-        return errors.NotAStore(f"{path} is no SQLite file")
-    return errors.StoreDamaged(f"{path}: {error}", hint="run `convlog verify`")

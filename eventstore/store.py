@@ -163,6 +163,7 @@ class Store:
         node: int | None = None,
         at: int | None = None,
         title: str | None = None,
+        source_id: str | None = None,
         key: tuple[str, str] | None = None,
     ) -> Thread:
         """Make a thread that shares another's log up to `at`, active at `node`. See `Thread.fork`."""
@@ -179,7 +180,9 @@ class Store:
             log.tree.require(node)
         if node > at:
             raise errors.NoSuchNode(f"node {node} lies behind position {at}")
-        body = ThreadForked(thread=thread.id, position=at, hash=record.hash.hex(), node=node, title=title)
+        body = ThreadForked(
+            thread=thread.id, position=at, hash=record.hash.hex(), node=node, title=title, source_id=source_id
+        )
         listed = self.row(thread.id)
         row = ThreadRow(
             thread=creation_id(*key) if key else self._settings.entropy(16).hex(),
@@ -190,6 +193,7 @@ class Store:
             title=title or listed.title,
             cwd=listed.cwd,
             agent=listed.agent,
+            source_id=source_id,
         )
         return self._create(row, body, at, record.hash, node, records.HOST, None)
 

@@ -347,10 +347,11 @@ class Thread:
         *,
         at: int | None = None,
         title: str | None = None,
+        source_id: str | None = None,
         key: tuple[str, str] | None = None,
     ) -> Thread:
         """Make a new thread that shares this one's log up to `at` (default: the tip), active at `node`."""
-        return self.store.fork(self, node=node, at=at, title=title, key=key)
+        return self.store.fork(self, node=node, at=at, title=title, source_id=source_id, key=key)
 
     # --- reading ---
 

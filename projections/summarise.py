@@ -58,6 +58,23 @@ def derive_summary(
     return text
 
 
+def parameters_for(thread: Thread, maker: str, given: dict[str, Any] | None = None) -> str:
+    """Give a summariser's parameters as JSON text; what the thread's root says of its agent and folder is told to it.
+
+    A range never holds the root, so that a summariser cannot read them there.
+
+    Raises:
+        NoSuchProjection, BadProjection: no such summariser, or a parameter that it does not know.
+    """
+    found = registry.get(maker, "summariser")
+    if found.parameters is None:
+        return "{}"
+    root = thread.event(1).body
+    told = {"agent": getattr(root, "agent", None), "workspace": getattr(root, "cwd", None)}
+    known = {name: value for name, value in told.items() if name in found.parameters.__struct_fields__}
+    return msgspec.json.encode(registry.parameters_of(found, {**known, **(given or {})})).decode()
+
+
 def summarise(
     thread: Thread,
     maker: str,
@@ -75,9 +92,7 @@ def summarise(
         NoSuchProjection, BadProjection: the recipe names what is not there.
         BadRange, NotClosed: the range is none, or would cut a call from its result.
     """
-    found = registry.get(maker, "summariser")
-    chosen = registry.parameters_of(found, parameters)
-    spelled = "{}" if chosen is None else msgspec.json.encode(chosen).decode()
+    spelled = parameters_for(thread, maker, parameters)
     while True:
         at = thread.position
         text = derive_summary(thread, closed_range(thread, first, last, on), maker, spelled, at)

@@ -148,6 +148,9 @@ class Desk(Protocol):
     def threads(self, prefix: str) -> Iterable[str]:
         """Give the ids of the threads that this run or the store knows, and that start so."""
 
+    def continued(self) -> str | None:
+        """Give the thread that the last import of this form left, for a source that does not say whose it is."""
+
     def thread(self, id_: str) -> Thread | None:
         """Give a thread of the source as far as it is stored, what is read so far included; None on a dry run."""
 
@@ -179,7 +182,11 @@ class Importer(Protocol):
     """A foreign form."""
 
     name: str
-    """Its name in commands and reports; also the scope of its threads' creation keys."""
+    """Its name in commands and reports; also the scope of its threads' creation keys.
+
+    One that also has a true `headed` says that only the first record tells whose the others are, and that they mean
+    something by their order: a part without it goes on with the thread that the last import left.
+    """
 
     def detect(self, head: bytes, path: Path | None) -> bool:
         """Whether a file that begins so is of this form."""

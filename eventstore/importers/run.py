@@ -41,6 +41,10 @@ class Run:
         self._again = again
         self._tally = Tally(report)
         self._writers: dict[str, ThreadWriter] = {}
+        self._is_cut = False
+        """Whether the source begins with the end of a record."""
+        self._continued: str | None = None
+        """The thread that the record's beginning came with."""
 
     def go(self, stream: BinaryIO, path: Path | None, progress: Callable[[int], None] | None) -> None:
         """Read, map and write everything."""
@@ -48,6 +52,10 @@ class Run:
         mapping = self._importer.mapping(self, path)
         is_first = True
         for record in reader:
+            if is_first and reader.stump and getattr(self._importer, "headed", False):
+                # What a line means depends on the ones before it, of which the cut one is the nearest.
+                self._join(reader.stump, mapping, None)
+                is_first = False
             entry = mapping.map(record)
             if entry is None:
                 continue
@@ -63,7 +71,13 @@ class Run:
 
     def _join(self, stump: bytes, mapping: Mapping, thread: ThreadInfo | None) -> None:
         """Take the record that a cut parted, whose beginning came with an earlier import, before what follows it."""
-        joined = next((record for torn in self._torn(thread) if (record := rejoined(torn, stump)) is not None), None)
+        self._is_cut = True
+        joined = None
+        for source_id, torn in self._torn(thread):
+            joined = rejoined(torn, stump)
+            if joined is not None:
+                self._continued = source_id
+                break
         entry = None if joined is None else mapping.map(joined)
         if entry is not None:
             report = self.report
@@ -72,15 +86,15 @@ class Run:
             report.warn(1, "rejoined_record", "its beginning came with an earlier import")
             self._write(entry)
 
-    def _torn(self, thread: ThreadInfo | None) -> Iterator[bytes]:
-        """Give the cut ends of earlier imports: of this thread, then of others that were touched last."""
+    def _torn(self, thread: ThreadInfo | None) -> Iterator[tuple[str | None, bytes]]:
+        """Give the threads that earlier imports left, and their cut ends: this one, then others that were touched last."""
         if thread is not None:
-            yield self._writer(thread).weave.torn
+            yield thread.id, self._writer(thread).weave.torn
         for row in islice(self._store.threads(), THREADS_LOOKED_AT):
             other = self._store.thread(row.thread)
             last = other.event(other.position)
             if isinstance(last.body, ImportReported) and last.body.format == self._importer.name:
-                yield torn_line(last.body)
+                yield row.source_id, torn_line(last.body)
 
     def _write(self, entry: Entry) -> None:
         writer = self._writer(entry.thread)
@@ -132,7 +146,7 @@ class Run:
         writer = self._writers.get(origin)
         node = writer.weave.known.place(key_part(record)) if writer else None
         if node:
-            self._store.fork(thread, node=node, title=info.title, key=(self._importer.name, info.id))
+            self._store.fork(thread, node=node, title=info.title, source_id=info.id, key=(self._importer.name, info.id))
 
     def _close(self, torn: bytes) -> None:
         report = self.report
@@ -178,6 +192,13 @@ class Run:
                 continue
             if row.thread == self.thread_id(source_id):
                 yield source_id
+
+    def continued(self) -> str | None:
+        """Give the thread that the last import left, which a source without a beginning of its own goes on with."""
+        if not self._is_cut:
+            self._is_cut = True
+            self._continued = next((source_id for source_id, torn in self._torn(None) if not torn), None)
+        return self._continued
 
     def thread(self, id_: str) -> Thread | None:
         """Give a thread of the source as far as it is stored, what was read so far included."""

@@ -81,7 +81,7 @@ class ThreadWriter:
         elif store.backend.is_deleted(self.thread_id) and not again:
             raise errors.ThreadDeleted(
                 f"thread {self.thread_id[:12]} (source id {info.id}) was deleted from {store.place}",
-                hint="ask for it again by name to import it anew",
+                hint="import it anew with again=True, or --again",
             )
         else:
             self.weave.feed(None, ROOT, None, IMPORTED, None, (), met=False)
