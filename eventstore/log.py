@@ -6,6 +6,8 @@ lock. Who loses the race reads what is new and decides again.
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
@@ -27,6 +29,9 @@ from .tree import Tree
 
 END = 2**62
 """A position behind every tip."""
+
+SPARSE = 8
+"""Of so many rows at most one wanted: they are cheaper to seek than to find by reading all."""
 
 SPAN_GAP_MAX = 64
 """Rows between two wanted ones that are cheaper to read and drop than to seek over."""
@@ -66,6 +71,8 @@ class Log:
         self.settings = settings
         self.new_salt = records.Salts(settings.entropy)
         self._tree: Tree | None = None
+        self._by_type: dict[str, array[int]] = {}
+        """Positions by type, kept with the tree."""
         self._has_calls = False
         self._take_tip()
 
@@ -89,7 +96,7 @@ class Log:
     def _absorb(self, record: Record) -> None:
         self.position, self.head, self.hash = record.position, record.head, record.hash
         if self._tree is not None:
-            _feed(self._tree, record)
+            self._feed(self._tree, record)
             if self._has_calls and record.type == ToolCalled.TYPE and record.body is not None:
                 self._tree.add_call(record.position, _call_id(record))
 
@@ -114,8 +121,16 @@ class Log:
         tree = Tree()
         for span in self.spans:
             for record in self._backend.read(span.thread, span.first, span.last, bodies=False):
-                _feed(tree, record)
+                self._feed(tree, record)
         return tree
+
+    def _feed(self, tree: Tree, record: Record) -> None:
+        tree.add(record.position, record.parent)
+        self._by_type.setdefault(record.type, array("q")).append(record.position)
+        if record.type == ToolReturned.TYPE and record.refs is not None:
+            for word, position in records.decode_refs(record.refs):
+                if word == "answers":
+                    tree.add_result(record.position, position)
 
     @property
     def tree_with_calls(self) -> Tree:
@@ -260,6 +275,11 @@ class Log:
         Content that was erased reads as what stands in its place.
         """
         last = self.position if last is None else min(last, self.position)
+        if types is not None and self._tree is not None:
+            positions = self.positions_of(types, first, last)
+            if len(positions) * SPARSE < last - first:
+                yield from self.read_positions(positions, bodies=bodies, outputs=outputs)
+                return
         for span in self.spans:
             found = self._backend.read(
                 span.thread,
@@ -274,6 +294,16 @@ class Log:
                 continue
             for record in found:
                 yield self._as_it_reads(span.thread, record, outputs=outputs) if record.salt is None else record
+
+    def positions_of(self, types: Collection[str], first: int = 1, last: int | None = None) -> list[int]:
+        """Give the positions of all events of some types in a closed run, ascending."""
+        self.tree  # noqa: B018 - the positions come with it
+        last = self.position if last is None else last
+        found: list[int] = []
+        for type_ in types:
+            held = self._by_type.get(type_, array("q"))
+            found.extend(held[bisect_left(held, first) : bisect_right(held, last)])
+        return sorted(found)
 
     def _as_it_reads(self, owner: str, record: Record, *, outputs: bool) -> Record:
         record, _ = as_it_reads(self._backend, owner, record)
@@ -319,14 +349,6 @@ def _check_keys(drafts: Sequence[Draft]) -> None:
     if len(keys) > 1 and len(set(keys)) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
         raise errors.KeyMismatch(f"key {twice} twice in one batch")
-
-
-def _feed(tree: Tree, record: Record) -> None:
-    tree.add(record.position, record.parent)
-    if record.type == ToolReturned.TYPE and record.refs is not None:
-        for word, position in records.decode_refs(record.refs):
-            if word == "answers":
-                tree.add_result(record.position, position)
 
 
 class _CallId(msgspec.Struct):

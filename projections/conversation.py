@@ -75,10 +75,11 @@ class Thread(EventThread):
 
     def last_manifest(self) -> CallPrepared | None:
         """Give the newest manifest of the log."""
-        last = None
-        for event in self.events(types=(CallPrepared.TYPE,)):
-            last = event.body
-        return last if isinstance(last, CallPrepared) else None
+        for position in reversed(self.store.log(self.id).positions_of((CallPrepared.TYPE,))):
+            body = self.event(position, output=False).body
+            if isinstance(body, CallPrepared):
+                return body
+        return None
 
     def hash_at(self, position: int) -> bytes:
         """Give the hash of the event at a position."""

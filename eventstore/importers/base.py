@@ -93,6 +93,10 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     halves: Halves = ()
     keeps: str | None = None
     """Id of the first record at the end of the path that the summary leaves out."""
+    whole: bool = False
+    """It covers the path from its root on, earlier summaries and all."""
+    follows: tuple[Item, ...] = ()
+    """What the source puts behind the summary."""
     first: str | None = None
     last: str | None = None
     """The range's ends, where the source names them."""

@@ -10,16 +10,16 @@ from .base import Compaction
 from .weave import Weave
 
 
-def range_above(weave: Weave, last: int, keeps: int | None) -> tuple[int, int] | None:
+def range_above(weave: Weave, last: int, keeps: int | None, *, whole: bool = False) -> tuple[int, int] | None:
     """Give the run from behind the summary before (or the root) down to `last`, or to the node above `keeps`.
 
-    None when no node lies there.
+    With `whole` it begins at the root whatever is summed up already. None when no node lies there.
     """
     tree = weave.tree
     if keeps is not None and tree.is_above(keeps, last):
         last = tree.parent(keeps) or 0
     path = tree.path(last)[1:] if last else []
-    if weave.covered in path:
+    if not whole and weave.covered in path:
         path = path[path.index(weave.covered) + 1 :]
     return (path[0], path[-1]) if path else None
 

@@ -87,7 +87,7 @@ class Run:
             self._write(entry)
 
     def _torn(self, thread: ThreadInfo | None) -> Iterator[tuple[str | None, bytes]]:
-        """Give the threads that earlier imports left, and their cut ends: this one, then others that were touched last."""
+        """Give threads that earlier imports left, with their cut ends: this one, then those that were touched last."""
         if thread is not None:
             yield thread.id, self._writer(thread).weave.torn
         for row in islice(self._store.threads(), THREADS_LOOKED_AT):

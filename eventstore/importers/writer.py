@@ -161,8 +161,8 @@ class ThreadWriter:
             return self.weave.tree.parent(place) or ROOT
         return place if entry.exact else self.weave.line_end(place)
 
-    def _say(self, entry: Entry, items: tuple[Item, ...], parent: int) -> None:
-        for number, item in enumerate(items):
+    def _say(self, entry: Entry, items: tuple[Item, ...], parent: int, first: int = 0) -> None:
+        for number, item in enumerate(items, first):
             body = item.body(self.resolve) if callable(item.body) else item.body
             refs: Refs = tuple((word, self.resolve(id_)) for word, id_ in item.refs)
             named = entry.identity.named(str(number) if number else "")
@@ -275,7 +275,7 @@ class ThreadWriter:
             run: tuple[int, int] | None = (self.resolve(compaction.first), self.resolve(compaction.last))
         else:
             keeps = compaction.keeps and weave.known.place(key_part(compaction.keeps))
-            run = range_above(weave, parent, keeps or None)
+            run = range_above(weave, parent, keeps or None, whole=compaction.whole)
         if run is None:
             self._report.warn(entry.record.line, "summary_of_nothing", "nothing of what it sums up is here")
             self._say(entry, entry.items, parent)
@@ -287,6 +287,7 @@ class ThreadWriter:
         else:
             self._report.summaries += 1
         self._append(entry, body, None, entry.identity.named(), IMPORTED, (("about", parent),))
+        self._say(entry, compaction.follows, parent, first=1)
 
     def close(self, reported: ImportReported | None) -> None:
         """End the thread's part of the import: the active node, and the report when anything was appended."""

@@ -50,13 +50,13 @@ class Unit(msgspec.Struct):
     said: list[Placed]
     results: list[Placed]
 
-    def takes(self, piece: Piece) -> bool:
+    def takes(self, placed: Placed) -> bool:
         """Say whether a piece belongs to this message too."""
-        last = self.said[-1].piece
+        piece, last = placed.piece, self.said[-1].piece
         if self.results or self.role != _role(piece):
             return False
         if self.role == "assistant":
-            return piece.group == last.group
+            return piece.group == last.group and (bool(piece.group) or placed.heard == self.said[-1].heard)
         return bool(piece.sources) and piece.sources == last.sources and piece.volatile == last.volatile
 
 
@@ -67,7 +67,7 @@ def units(placed: Sequence[Placed], served: Container[int]) -> list[Unit]:
         element = each.piece.element
         if isinstance(element, Result) and element.node not in served:
             found[-1].results.append(each)
-        elif found and (found[-1].takes(each.piece) or _both_lead(found, each.piece)):
+        elif found and (found[-1].takes(each) or _both_lead(found, each.piece)):
             found[-1].said.append(each)
         else:
             found.append(Unit(_role(each.piece), [each], []))

@@ -1,8 +1,9 @@
 """Calls and results in pairs (X1): each batch of calls is followed by its results, in call order, one for each call.
 
-A batch is the calls of one model message; where that is unknown, calls that directly follow one another. A result that
-stands elsewhere moves to its batch, a call without one gets a stand-in, and results without a call, or beside another
-one, are left out.
+A batch is the calls of one model message; where that is unknown, calls that directly follow one another. What another
+than the agent said parts them even where it is left out: a request may have ended there, and its blocks must stay. A
+result that stands elsewhere moves to its batch, a call without one gets a stand-in, and results without a call, or
+beside another one, are left out.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ class Placed(msgspec.Struct, frozen=True):
 
     index: int
     piece: Piece
+    heard: int = 0
+    """How many pieces of others than the agent stand before it."""
 
 
 def paired(pieces: Sequence[Piece], native: Callable[[Call], bool], repairs: Repairs) -> list[Placed]:
@@ -47,10 +50,15 @@ class _Pairing:
         """Calls that go out, by node, and whether natively."""
         self._waiting: list[tuple[Placed, Call]] = []
         self._out: list[Placed] = []
+        self._heard = 0
 
     def placed(self) -> list[Placed]:
         group = ""
         for index, piece in enumerate(self._pieces):
+            if piece.role != "assistant":
+                self._heard += 1
+                if not group:
+                    self._answer()
             if piece.provenance == DROPPED:
                 continue
             element = piece.element
@@ -61,9 +69,9 @@ class _Pairing:
                 self._answer()
             group = piece.group
             if isinstance(element, Call):
-                self._pass_call(Placed(index, piece), element)
+                self._pass_call(Placed(index, piece, self._heard), element)
             else:
-                self._out.append(Placed(index, piece))
+                self._out.append(Placed(index, piece, self._heard))
         self._answer()
         self._drop_rest()
         return self._out
@@ -91,7 +99,7 @@ class _Pairing:
 
     def _pass_result(self, index: int, piece: Piece, result: Result) -> None:
         if self._calls.get(result.node) and self._results[result.node].index == index:
-            self._out.append(Placed(index, piece))
+            self._out.append(Placed(index, piece, self._heard))
         elif not result.server:
             self._answer()
 
