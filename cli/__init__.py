@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "replay": ("replay", "Derive past prompts again and say whether they are provably what the model saw."),
     "why": ("why", "Say why a prompt is as it is."),
     "diff": ("diff", "Compare two prompts."),
+    "lint": ("lint", "Check a request against the rules that providers refuse requests by."),
     "verify": ("verify", "Check the chain and the bodies against their hashes."),
     "audit": ("audit", "Check each thread's chain, derive all of its calls again, and sum up by version and verdict."),
     "project": ("project", "Run a projection over a thread and print what it gives."),

@@ -29,7 +29,7 @@ def named(store: Store, address: str, assembler: str | None = None, encoder: str
     from convlog.eventstore.addresses import resolve
     from convlog.projections.calls import call
     from convlog.projections.errors import NotDerivable
-    from convlog.projections.prepare import derived
+    from convlog.projections.material import derived
     from convlog.projections.replay import replay_call
 
     target = resolve(store, address)

@@ -109,6 +109,10 @@ class LogCheck:
         """Something was erased in the shared part that is checked elsewhere."""
         self._checks = self._checks_by_type()
         self._secretless: list[tuple[str, int]] = []
+        self._captured: dict[int, str] = {}
+        """Calls to the attachments of their captures, those dropped left out."""
+        self._captures: dict[str, set[int]] = {}
+        """The same the other way."""
         self._lacking: dict[tuple[int, str], tuple[str, str]] = {}
         """(position, attachment) to (thread, fault)."""
 
@@ -335,8 +339,18 @@ class LogCheck:
         if body.position != before or body.hash != self._hash_at(before).hex():
             self.report("origin", f"position {body.position} of its origin has another hash", thread, record.position)
 
-    def _drop_capture(self, _thread: str, _record: Record, body: CaptureDropped) -> None:
-        self._lacking = {place: owner for place, owner in self._lacking.items() if place[0] != body.call}
+    def _drop_capture(self, thread: str, _record: Record, body: CaptureDropped) -> None:
+        name = self._captured.pop(body.call, None)
+        if name is None:
+            return
+        self._lacking.pop((body.call, name), None)
+        others = self._captures[name]
+        others.discard(body.call)
+        if self.used.get(name) == (thread, body.call):
+            del self.used[name]
+            if others:
+                # Another call captured the same bytes, and keeps them.
+                self.used[name] = thread, next(iter(others))
 
     def _hash_at(self, position: int) -> bytes:
         return bytes(self._hashes[position * HASH_BYTES : (position + 1) * HASH_BYTES])
@@ -353,9 +367,12 @@ class LogCheck:
             return
         for name in listing.attachments:
             self.used.setdefault(name, (thread, position))
-            # A capture in the shared part may have been dropped by its own thread since.
-            droppable = thread != self.row.thread and name == getattr(body, "capture", None)
-            if not droppable and (fault := self._around.attachment_fault(name)) is not None:
+            if name == getattr(body, "capture", None):
+                self._captured[position] = name
+                self._captures.setdefault(name, set()).add(position)
+                if thread != self.row.thread:
+                    continue  # its own thread may have dropped it since
+            if (fault := self._around.attachment_fault(name)) is not None:
                 self._lacking[position, name] = (thread, fault)
         if thread == self.row.thread:
             self.listed.add(position, listing)

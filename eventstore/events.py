@@ -410,7 +410,7 @@ class CallPrepared(Body, frozen=True, kw_only=True):
     inputs: tuple[tuple[str, int, str], ...] = ()
     """Every stream read: (thread, position, hash)."""
     ranges: tuple[tuple[int, int], ...] = ()
-    """Positions of the nodes that stand in the prompt, as closed runs."""
+    """The path to the leaf, a closed run of positions for each branch that it goes along."""
     fingerprint: str = ""
     """Hash of the assembler's and encoder's code and data."""
     distributions: dict[str, str] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,13 +22,10 @@ from .events import (
     Redacted,
     Redaction,
     ResultPromoted,
-    SegmentAdded,
     SummaryAdded,
     ThreadCreated,
     ThreadForked,
     ThreadTitled,
-    ToolCalled,
-    ToolReturned,
 )
 from .listed import body_of
 from .masking import Mask
@@ -46,9 +43,6 @@ _TITLED = frozenset({ThreadCreated.TYPE, ThreadForked.TYPE, ThreadTitled.TYPE})
 
 _SHOWN_NOTES = frozenset({SummaryAdded.TYPE, ResultPromoted.TYPE})
 """Notes whose text can stand in a prompt."""
-
-_TALK = frozenset({InputAdded.TYPE, SegmentAdded.TYPE, ToolCalled.TYPE, ToolReturned.TYPE})
-"""Nodes of which a prompt says nothing where a summary stands for them; instructions, say, stay in force."""
 
 _BETRAYING = {
     CallPrepared.TYPE: ("capture",),
@@ -142,8 +136,6 @@ class Plan:
         self._wanted = wanted
         self._foreign = foreign
         self._used: set[str] = set()
-        self._summaries: dict[int, tuple[int, int]] = {}
-        """The thread's own summaries so far, with the range of each."""
         self._stale: dict[int, set[int]] = {}
         """Earlier `redacted` events to the positions whose replacements in them go."""
 
@@ -160,14 +152,8 @@ class Plan:
                     self._stale.setdefault(by, set()).add(record.position)
                 record = msgspec.structs.replace(record, body=encoded(found.body), output=encoded(found.output))
             row = self._take(row, record)
-            self._take_summary(raw)
         self.unused -= self._used
         self.row = self._masked(row)
-
-    def _take_summary(self, record: Record) -> None:
-        body = body_of(record) if record.type == SummaryAdded.TYPE else None
-        if isinstance(body, SummaryAdded):
-            self._summaries[record.position] = body.first, body.last
 
     def _redaction(self, record: Record) -> Redaction | None:
         """Give what stands in a record's place; None when it stays."""
@@ -235,24 +221,10 @@ class Plan:
         return True
 
     def _stood_in(self, body: CallPrepared) -> bool:
-        stands = [_in_ranges(position, body.ranges) for position in self._summaries]
-        covering = [ends for ends, there in zip(self._summaries.values(), stands, strict=True) if there]
+        # All that lies above: what does not stand in a prompt itself can stand in the memory of its turn.
         return any(
-            target <= body.at and self._is_made_of(body, covering, target, type_)
-            for target, type_ in self.targets.items()
+            target <= body.at and self._is_shown(target, type_, body.leaf) for target, type_ in self.targets.items()
         )
-
-    def _is_made_of(self, body: CallPrepared, covering: Sequence[tuple[int, int]], target: int, type_: str) -> bool:
-        """Whether a prompt can hold what an event says.
-
-        Of the notes, those that it names; of the nodes, all that lie above: what does not stand in it for itself can
-        stand in the memory of its turn. But not the talk that a summary stands for in this prompt.
-        """
-        if type_ in _SHOWN_NOTES and body.ranges:
-            return _in_ranges(target, body.ranges)
-        if type_ in _TALK and any(first <= target <= last for first, last in covering):
-            return False
-        return self._is_shown(target, type_, body.leaf)
 
     def _was_read(self, body: CallPrepared) -> bool:
         return any(any(target <= at for target in self._foreign.get(thread, ())) for thread, at, _ in body.inputs)
@@ -298,10 +270,6 @@ class Plan:
         for name in ("title", "cwd"):
             if getattr(self.row, name) == getattr(old, name):
                 self.row = msgspec.structs.replace(self.row, **{name: getattr(new, name)})
-
-
-def _in_ranges(position: int, ranges: Sequence[tuple[int, int]]) -> bool:
-    return any(first <= position <= last for first, last in ranges)
 
 
 def _type_to_prompts(record: Record, found: Redaction) -> str:

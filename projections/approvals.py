@@ -21,10 +21,10 @@ def open_approval(thread: Thread, leaf: int) -> int | None:
     asked = [event.position for event in thread.events(last=leaf, types=(ApprovalAsked.TYPE,), bodies=False)]
     if not asked:
         return None
-    on_path = set(thread.tree.path(leaf))
+    tree = thread.tree
     waiting: dict[int, str | None] = {}
     for event in thread.events(first=asked[0], last=leaf, types=_TYPES, outputs=False):
-        if event.position not in on_path:
+        if not tree.is_above(event.position, leaf):
             continue
         call = getattr(event.body, "call", None)
         if event.type == ApprovalAsked.TYPE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from convlog.eventstore import store as eventstore
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from .calls import CallInfo
     from .compare import PrefixReport
+    from .live import LiveThreads
     from .prepare import Prompt
     from .record import Recorded
     from .replay import Replayed
@@ -90,6 +92,13 @@ class Store(eventstore.Store):
     """A store whose threads derive prompts."""
 
     thread_class = Thread
+
+    @cached_property
+    def live(self) -> LiveThreads:
+        """The newest prompts of threads in use, ready to be gone on from."""
+        from .live import LiveThreads
+
+        return LiveThreads()
 
     def create_thread(self, **fields: Any) -> Thread:
         """Make a thread. See `convlog.eventstore.store.Store.create_thread`."""

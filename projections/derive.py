@@ -45,6 +45,16 @@ class Derived:
         """The bytes of the request."""
         return request_v1.body(self.request)
 
+    @property
+    def length(self) -> int:
+        """Bytes of the request."""
+        return len(self.body)
+
+    @property
+    def count(self) -> int:
+        """Blocks of the request."""
+        return len(self.blocks)
+
     @cached_property
     def blocks(self) -> list[bytes]:
         """The blocks without marks, in request order."""
@@ -54,17 +64,24 @@ class Derived:
     def rolling(self) -> list[bytes]:
         """r_0 ... r_n."""
         first = request_v1.start(self.request)
-        return [first, *request_v1.rolling(first, self.blocks)]
+        return [first, *request_v1.rolling(first, list(request_v1.links(self.request)))]
 
     def digests(self, key: bytes) -> tuple[tuple[int, str], ...]:
         """Give (block count, short keyed digest) at doubling counts and for the last few blocks."""
-        count = len(self.rolling) - 1
-        return tuple((at, keyed(key, self.rolling[at])[: 2 * SHORT_DIGEST_BYTES]) for at in sample(count))
+        return tuple((at, keyed(key, self.rolled(at))[: 2 * SHORT_DIGEST_BYTES]) for at in sample(self.count))
+
+    def rolled(self, count: int) -> bytes:
+        """Give r of the first so many blocks, for a count that `sample` names."""
+        return self.rolling[count]
 
     def digest(self, key: bytes) -> str:
-        """Give the keyed digest of the whole: blocks, what surrounds them, how they make up messages, and marks."""
-        messages = request_v1.encode([len(item.blocks) for item in self.request.items])
-        return keyed(key, self.rolling[-1] + messages + request_v1.marks(self.request))
+        """Give the keyed digest of the whole: blocks, what surrounds them, and marks."""
+        return keyed(key, self.rolled(self.count) + self.marks)
+
+    @property
+    def marks(self) -> bytes:
+        """The cache marks and where they stand."""
+        return request_v1.marks(self.request)
 
 
 def sample(count: int) -> list[int]:

@@ -21,6 +21,10 @@ MARKS = frozenset({"cache_control"})
 """Members of a block that only mark it for the cache."""
 
 
+HOLDERS = ("content", "parts")
+"""Members of a message that hold its blocks, in the formats that have such."""
+
+
 class Difference(msgspec.Struct, frozen=True):
     """Where a prompt first differs, and because of what."""
 
@@ -57,7 +61,7 @@ def difference_of(thread: Thread, prompt: derive.Derived, manifest: CallPrepared
     if equal == manifest.blocks == len(prompt.blocks):
         what = "only cache marks, or how blocks make up messages, differ"
         return Difference(equal, equal, None, None, (*causes, what))
-    captured = _capture(thread, manifest)
+    captured = _captured(thread, manifest, prompt)
     if captured is not None:
         equal, differing = _narrowed(prompt, captured, equal, differing)
     # At the end of what was prepared, whatever comes next is more than there was.
@@ -66,7 +70,13 @@ def difference_of(thread: Thread, prompt: derive.Derived, manifest: CallPrepared
 
 
 def _at_block(
-    prompt: derive.Derived, equal: int, differing: int, causes: tuple[str, ...], captured: Any, *, known: bool
+    prompt: derive.Derived,
+    equal: int,
+    differing: int,
+    causes: tuple[str, ...],
+    captured: list[Any] | None,
+    *,
+    known: bool,
 ) -> Difference:
     if equal >= len(prompt.blocks):
         return Difference(equal, differing - 1, None, None, (*causes, "the prompt is shorter now"))
@@ -74,7 +84,7 @@ def _at_block(
         what = () if causes else ("something that the prompt was made of reads otherwise",)
         return Difference(equal, differing - 1, None, None, (*causes, *what))
     pointer = pointers(prompt.request)[equal]
-    old = None if captured is None else at_pointer(captured, pointer)
+    old = captured[equal] if captured is not None and equal < len(captured) else None
     sources = sources_of(prompt, equal)
     made_of = f"made of {', '.join(f':{position}' for position in sources)}" if sources else "made by the encoder"
     return Difference(
@@ -93,22 +103,33 @@ def sources_of(prompt: derive.Derived, block: int) -> tuple[int, ...]:
     return tuple(sorted({position for index in wire.pieces for position in prompt.pieces[index].sources}))
 
 
-def _capture(thread: Thread, manifest: CallPrepared) -> Any:
-    """Give the request as it was prepared, where a capture was kept."""
+def _captured(thread: Thread, manifest: CallPrepared, prompt: derive.Derived) -> list[Any] | None:
+    """Give the blocks of the request as it was prepared, where a capture was kept and can be told apart into them."""
     if manifest.capture is None or thread.store.backend.attachment_size(manifest.capture) is None:
         return None
     try:
-        return msgspec.json.decode(thread.store.attachment(manifest.capture))
+        request = msgspec.json.decode(thread.store.attachment(manifest.capture), type=dict[str, Any])
     except (BrokenRecord, msgspec.DecodeError):
         return None
+    name = next(field.name for field in prompt.request.fields if field.data is None)
+    blocks = [block for item in request.get(name, ()) for block in _blocks_of(item)]
+    return blocks if len(blocks) == manifest.blocks else None
 
 
-def _narrowed(prompt: derive.Derived, captured: Any, first: int, last: int) -> tuple[int, int]:
+def _blocks_of(item: Any) -> list[Any]:
+    inner = next((item[key] for key in HOLDERS if isinstance(item, dict) and isinstance(item.get(key), list)), None)
+    return (
+        [item]
+        if inner is None
+        else [block for block in inner if not (isinstance(block, dict) and "cachePoint" in block)]
+    )
+
+
+def _narrowed(prompt: derive.Derived, captured: list[Any], first: int, last: int) -> tuple[int, int]:
     """Find the one block in an interval that a capture has otherwise."""
-    places = pointers(prompt.request)
-    for block in range(first, min(last, len(prompt.blocks))):
+    for block in range(first, min(last, len(prompt.blocks), len(captured))):
         _, now = msgspec.json.decode(prompt.blocks[block])
-        then = at_pointer(captured, places[block])
+        then = captured[block]
         if now != (_unmarked(then) if isinstance(now, dict) and isinstance(then, dict) else then):
             return block, block + 1
     return first, last
@@ -116,18 +137,6 @@ def _narrowed(prompt: derive.Derived, captured: Any, first: int, last: int) -> t
 
 def _unmarked(block: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in block.items() if name not in MARKS}
-
-
-def at_pointer(value: Any, pointer: str) -> Any:
-    """Give what a JSON pointer names; None where it names nothing."""
-    for token in pointer.split("/")[1:]:
-        if isinstance(value, dict):
-            value = value.get(token.replace("~1", "/").replace("~0", "~"))
-        elif isinstance(value, list) and token.isdecimal() and int(token) < len(value):
-            value = value[int(token)]
-        else:
-            return None
-    return value
 
 
 def _causes(manifest: CallPrepared, recipe: derive.Recipe) -> Iterator[str]:

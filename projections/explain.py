@@ -12,7 +12,7 @@ from convlog.eventstore.events import ContextSet, Event, InstructionsSet, TodoWr
 from .derive import Derived
 from .stages import pieces_v1 as kinds
 from .stages.pieces_v1 import Piece
-from .stages.request_v1 import pointers
+from .stages.request_v1 import Field, pointers
 
 if TYPE_CHECKING:
     from .conversation import Thread
@@ -69,13 +69,19 @@ def byte_map(prompt: Derived) -> dict[int, tuple[str, ...]]:
     found: dict[int, list[str]] = {}
     for field in prompt.request.fields:
         for number, index in enumerate(field.pieces):
-            pointer = f"/{field.name}/{number}" if len(field.pieces) > 1 else f"/{field.name}"
+            pointer = f"/{field.name}/{number}" if _is_one_each(field) else f"/{field.name}"
             found.setdefault(index, []).append(pointer)
     blocks = (block for item in prompt.request.items for block in item.blocks)
     for pointer, block in zip(pointers(prompt.request), blocks, strict=True):
         for index in block.pieces:
             found.setdefault(index, []).append(pointer)
     return {index: tuple(places) for index, places in found.items()}
+
+
+def _is_one_each(field: Field) -> bool:
+    """Whether a member is a list with one entry for each of its pieces; elsewhere they are joined."""
+    data = field.data or b""
+    return len(field.pieces) > 1 and data.startswith(b"[") and len(msgspec.json.decode(data)) == len(field.pieces)
 
 
 def pieces_at(prompt: Derived, pointer: str) -> list[int]:
@@ -117,8 +123,6 @@ def missing(thread: Thread, prompt: Derived, leaf: int, at: int, node: int) -> s
     later = _replaced_by(thread, event, leaf)
     if later is not None:
         return f"the {event.type} at {later} took its place"
-    if event.redacted_by is not None and event.body is None:
-        return f"it was erased by the redaction at {event.redacted_by}"
     return f"{event.type} says nothing to a model, or its turn is kept as turn memory without it"
 
 

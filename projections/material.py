@@ -8,6 +8,7 @@ from convlog.eventstore.backend import Record
 from convlog.eventstore.records import current_json
 from convlog.eventstore.thread import Thread
 
+from . import derive
 from .stages.material_v1 import Material
 from .stages.view_v1 import Stored
 
@@ -59,3 +60,11 @@ def attachments(thread: Thread, names: Iterator[str] | set[str]) -> dict[str, by
         if thread.store.backend.attachment_size(name) is not None:
             found[name] = thread.store.attachment(name)
     return found
+
+
+def derived(thread: Thread, recipe: derive.Recipe, leaf: int, at: int) -> derive.Derived:
+    """Derive a prompt from a thread as of a position."""
+    pieces = derive.assemble(material(thread, leaf, at), recipe)
+    needed = derive.attachments_needed(pieces)
+    request = derive.encode(pieces, recipe, attachments(thread, needed))
+    return derive.Derived(recipe, pieces, request)

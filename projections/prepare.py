@@ -17,9 +17,9 @@ from convlog.eventstore.records import Draft
 
 from . import derive, registry
 from .approvals import open_approval
-from .errors import AwaitingApproval, BadProjection
+from .errors import AwaitingApproval, BadProjection, NoSuchProjection, NotDerivable
 from .freeze import fingerprint
-from .material import attachments, material
+from .material import derived, material
 from .profiles import Profile, load_profile, profile_bytes
 from .stages.pieces_v1 import DROPPED, Piece
 from .stages.target_v1 import Options
@@ -85,7 +85,7 @@ class Prompt:
     @property
     def estimate(self) -> int:
         """Tokens, estimated (`est:bytes4/1`)."""
-        return -(-len(self.body) // 4)
+        return -(-self.derived.length // 4)
 
     @property
     def gauge(self) -> Gauge:
@@ -130,8 +130,7 @@ def prepare(
         profile: a profile's id, file or bytes, in place of `model`.
         options: max_tokens, tool choice, thinking and further members of the request.
         parameters: the assembler's parameters.
-        instructions: standing instructions; recorded at the head when they differ from those in force.
-        tools: tool declarations; the same.
+        instructions, tools: what stands before the talk; recorded at the head when it differs from what is in force.
         leaf: the node to prepare at; default: the head.
         record: whether to append the manifest (`call.prepared`).
         capture: whether to keep the rendered bytes as an attachment.
@@ -161,19 +160,23 @@ def prepare(
         _set_standing(thread, node, instructions, tools, may_append=record and leaf is None)
         at = thread.position
         leaf = thread.head if leaf is None else leaf
-    prompt = Prompt(derived(thread, recipe, leaf, at), target, leaf, at)
-    prompt.losing = _losing(thread, prompt)
+    prompt = _prompt(thread, recipe, target, leaf, at)
     if record:
         prompt.call = _record(thread, prompt, capture=capture)
     return prompt
 
 
-def derived(thread: Thread, recipe: derive.Recipe, leaf: int, at: int) -> derive.Derived:
-    """Derive a prompt from a thread as of a position."""
-    pieces = derive.assemble(material(thread, leaf, at), recipe)
-    needed = derive.attachments_needed(pieces)
-    request = derive.encode(pieces, recipe, attachments(thread, needed))
-    return derive.Derived(recipe, pieces, request)
+def _prompt(thread: Thread, recipe: derive.Recipe, target: Profile, leaf: int, at: int) -> Prompt:
+    """Derive a prompt, going on from the last one of this thread where that can be."""
+    at_head = leaf == thread.head and at == thread.position
+    found = thread.store.live.derive(thread, recipe, leaf, at) if at_head else None
+    if found is None:
+        prompt = Prompt(derived(thread, recipe, leaf, at), target, leaf, at)
+        prompt.losing = _losing(thread, prompt)
+        return prompt
+    prompt = Prompt(found[0], target, leaf, at)
+    prompt.losing = _losing(thread, prompt) if found[1].losing is None else found[1].losing
+    return prompt
 
 
 def newest_encoder(format_: str) -> str:
@@ -250,8 +253,8 @@ def _record(thread: Thread, prompt: Prompt, *, capture: bool) -> int:
         encoder=recipe.encoder,
         leaf=prompt.leaf,
         at=prompt.at,
-        length=len(prompt.body),
-        blocks=len(derived_prompt.blocks),
+        length=derived_prompt.length,
+        blocks=derived_prompt.count,
         digests=derived_prompt.digests(key),
         digest=derived_prompt.digest(key),
         digest_key_hash=blake3(key).hexdigest(),
@@ -259,7 +262,7 @@ def _record(thread: Thread, prompt: Prompt, *, capture: bool) -> int:
         parameters=recipe.parameters,
         options=as_json(recipe.options),
         inputs=((thread.id, prompt.at, thread.hash_at(prompt.at).hex()),),
-        ranges=runs(sorted(verbatim_nodes(prompt.pieces))),
+        ranges=tuple((first, last) for _, first, last in thread.tree.runs(prompt.leaf)),
         fingerprint=fingerprints(recipe),
         distributions=distributions(recipe),
         runtime=runtime(),
@@ -288,27 +291,21 @@ def distributions(recipe: derive.Recipe) -> dict[str, str]:
     return found
 
 
-def verbatim_nodes(pieces: Sequence[Piece]) -> set[int]:
-    """Give the positions of the events that stand in a prompt for themselves or in part."""
+def said_nodes(pieces: Sequence[Piece]) -> set[int]:
+    """Give the positions of the events that a prompt says something of."""
     return {position for piece in pieces if piece.provenance != DROPPED for position in piece.sources}
 
 
-def runs(positions: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Give ascending positions as closed runs."""
-    found: list[tuple[int, int]] = []
-    for position in positions:
-        if found and found[-1][1] == position - 1:
-            found[-1] = (found[-1][0], position)
-        else:
-            found.append((position, position))
-    return tuple(found)
-
-
 def _losing(thread: Thread, prompt: Prompt) -> tuple[int, ...]:
-    """Give the nodes on this path that the last recorded call carried and this prompt does not."""
+    """Give the nodes on this path of which the last recorded call said something and this prompt says nothing."""
+    from .replay import recipe_of
+
     last = thread.last_manifest()
     if last is None:
         return ()
-    before = {position for first, stop in last.ranges for position in range(first, stop + 1)}
-    path = set(thread.tree.path(prompt.leaf))
-    return tuple(sorted((before & path) - verbatim_nodes(prompt.pieces)))
+    try:
+        before = derive.assemble(material(thread, last.leaf, last.at), recipe_of(thread, last))
+    except (NotDerivable, NoSuchProjection):
+        return ()
+    lost = said_nodes(before) - said_nodes(prompt.pieces)
+    return tuple(sorted(position for position in lost if thread.tree.is_above(position, prompt.leaf)))

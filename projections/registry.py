@@ -27,6 +27,8 @@ class Projection(msgspec.Struct, frozen=True):
     module: str
     parameters: type[msgspec.Struct] | None = None
     """The struct that its parameters decode to."""
+    turnwise: bool = False
+    """For an assembler: the pieces of a settled turn hang on that turn alone, so that they can be kept."""
     distribution: str | None = None
     """`name==version` of the package that ships it; None for our own."""
 
@@ -62,7 +64,12 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def projection(
-    name: str, version: int, kind: str = "assembler", *, parameters: type[msgspec.Struct] | None = None
+    name: str,
+    version: int,
+    kind: str = "assembler",
+    *,
+    parameters: type[msgspec.Struct] | None = None,
+    turnwise: bool = False,
 ) -> Callable[[F], F]:
     """Register a function as a version of a projection.
 
@@ -73,7 +80,7 @@ def projection(
     def register(function: F) -> F:
         if version < 1 or not name or not all(char.isascii() and (char.isalnum() or char == "-") for char in name):
             raise BadProjection(f"{name!r}@{version!r} is no address", hint="a-z, 0-9 and - ; versions count from 1")
-        made = Projection(name, version, kind, function, function.__module__, parameters)
+        made = Projection(name, version, kind, function, function.__module__, parameters, turnwise)
         known = _registered.get(made.address)
         if known is not None and known.module != made.module:
             raise BadProjection(f"{made.address} is registered already, by {known.module}")

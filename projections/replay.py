@@ -15,7 +15,8 @@ from . import derive, registry
 from .calls import CallInfo, calls, leaf_and_at
 from .difference import Difference, difference_of
 from .errors import BadProjection, NoSuchProjection, NotDerivable
-from .prepare import derived, newest_encoder
+from .material import derived
+from .prepare import newest_encoder
 from .profiles import load_profile, profile_bytes
 from .stages.target_v1 import Options
 

@@ -35,15 +35,14 @@ def differing(
     found: list[InstructionsSet | ToolsSet] = []
     if instructions is None and tools is None:
         return found
-    path = set(thread.tree.path(leaf))
     if instructions is not None:
         asked = _unique(_parts(instructions), "part")
-        holders, before = _in_force(_values(thread, path, InstructionsSet.TYPE, "parts"))
+        holders, before = _in_force(_values(thread, leaf, InstructionsSet.TYPE, "parts"))
         if before is None or list(before) != asked:
             found.append(InstructionsSet(parts=tuple(_cite_part(part, holders) for part in asked)))
     if tools is not None:
         declared = _unique([_tool(tool) for tool in _each_tool(tools)], "tool")
-        holders_, before_ = _in_force(_values(thread, path, ToolsSet.TYPE, "tools"))
+        holders_, before_ = _in_force(_values(thread, leaf, ToolsSet.TYPE, "tools"))
         if before_ is None or list(before_) != declared:
             found.append(ToolsSet(tools=tuple(_cite_tool(tool, holders_) for tool in declared)))
     return found
@@ -52,10 +51,11 @@ def differing(
 # --- what is in force ---
 
 
-def _values(thread: Thread, path: set[int], type_: str, field: str) -> Iterator[tuple[int, tuple[Any, ...] | None]]:
+def _values(thread: Thread, leaf: int, type_: str, field: str) -> Iterator[tuple[int, tuple[Any, ...] | None]]:
     """Iterate over (position, members) of each whole value on a path; None for one that was erased."""
-    for event in thread.events(last=max(path), types=(type_,)):
-        if event.position in path:
+    tree = thread.tree
+    for event in thread.events(last=leaf, types=(type_,)):
+        if tree.is_above(event.position, leaf):
             yield event.position, getattr(event.body, field, None)
 
 

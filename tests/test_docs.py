@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,15 @@ def test_every_word_of_the_glossary_is_used_in_the_code() -> None:
     code = "\n".join(path.read_text(encoding="utf-8") for path in python_files(*LAYERS))
     unused = [term for term in terms if not re.search(rf"(?<![a-z]){term}(?:s|es)?(?![a-z])", code, re.IGNORECASE)]
     assert unused == []
+
+
+def test_every_dependency_has_its_reason() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(name for extra in extras.values() for name in extra)]
+    text = (ROOT / "docs" / "decisions" / "0002-dependencies.md").read_text(encoding="utf-8")
+    names = {re.split(r"[<>=!~;\[ ]", requirement)[0] for requirement in wanted}
+    assert {name for name in names if not re.search(rf"[|,] {re.escape(name)}\b", text)} == set()
 
 
 def test_a_replay_is_followed_in_five_hops() -> None:

@@ -78,6 +78,10 @@ def test_no_module_is_a_drawer_for_everything() -> None:
     assert [name_of(path) for path in python_files(*CODE) if path.stem in DRAWER_NAMES] == []
 
 
+def test_no_code_lies_loose_at_the_top() -> None:
+    assert [path.name for path in ROOT.glob("*.py")] == []
+
+
 def test_every_exception_from_a_check_has_its_reason_on_its_line() -> None:
     bare = []
     for path in python_files(*CODE):

@@ -32,11 +32,11 @@ _LIST = re.compile(r"(?:[^/]+/)*conversations(?:-\d+)?\.json")
 _IGNORED = "__MACOSX/"
 _DRIVE = re.compile(r"[A-Za-z]:")
 _FAULTS = (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError, ValueError, UnicodeError)
-"""What the standard library raises over archives that are damaged, encrypted, or packed in a way that it cannot read."""
+"""What the standard library raises over archives that are damaged, encrypted, or packed in an unknown way."""
 
 
 def unpacked(
-    opened: Callable[[], BinaryIO], size: int, what: str = "the archive"
+    opened: Callable[[], BinaryIO], size: int, what: str = "this content"
 ) -> tuple[Callable[[], BinaryIO], int]:
     """Give what opens a source, and its size; for a ZIP, what opens the conversation lists in it.
 
@@ -71,7 +71,9 @@ def _lists(archive: zipfile.ZipFile, what: str) -> list[zipfile.ZipInfo]:
             raise _refused(what, f"the entry {info.orig_filename[:80]!r} {fault}")
     found = sorted((info for info in entries if _is_list(info)), key=lambda info: info.filename)
     if not found:
-        raise ImportFailed(f"{what} holds no conversations.json", hint="unpack it and import what is inside")
+        raise ImportFailed(
+            f"{what} is a ZIP archive without conversations.json", hint="unpack it and import what is inside"
+        )
     total = sum(info.file_size for info in found)
     if total > TOTAL_BYTES_MAX:
         raise _refused(what, f"{total:,} bytes unpacked; the limit is {TOTAL_BYTES_MAX:,}")

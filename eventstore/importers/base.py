@@ -50,6 +50,7 @@ class ThreadInfo(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str | None = None
     labels: dict[str, str] = {}
     origin: Literal["import", "subagent"] = "import"
+    kind: Literal["conversation", "memory"] = "conversation"
     parent: ParentCall | None = None
     continues: tuple[str, str] | None = None
     """(thread, record) of the source that this thread goes on from: it is made as a fork there."""
@@ -79,6 +80,10 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     whole: bool = False
     """The record holds all of it: nothing can follow."""
+    goes_on: bool = False
+    """No turn is taken to end with it: it goes on, or the entry says how it ends."""
+    message: str | None = None
+    """What the report counts as one message, where that is not the response: several may come of one message."""
     call: bool = True
     """Whether it is a call of its own; False for a copy of one that another thread has."""
 
@@ -97,6 +102,8 @@ class Compaction(msgspec.Struct, frozen=True, kw_only=True):
     """It covers the path from its root on, earlier summaries and all."""
     follows: tuple[Item, ...] = ()
     """What the source puts behind the summary."""
+    tail: tuple[Item, ...] = ()
+    """What the summary leaves out, where the source says it again: it is found at the end of the path."""
     first: str | None = None
     last: str | None = None
     """The range's ends, where the source names them."""
@@ -134,8 +141,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
     title: Title | None = None
     compaction: Compaction | None = None
-    selects: str | None = None
-    """Id of the record that becomes the active one."""
+    selects: str | Place | None = None
+    """Id of the record that becomes the active one, or the root."""
+    counts: bool = True
+    """Whether it is a record of the source; False for what comes of one besides."""
+    last: bool = False
+    """Nothing more of its thread comes from this source, so that nothing of it need be kept in mind."""
 
 
 class Desk(Protocol):
@@ -152,8 +163,11 @@ class Desk(Protocol):
     def threads(self, prefix: str) -> Iterable[str]:
         """Give the ids of the threads that this run or the store knows, and that start so."""
 
-    def continued(self) -> str | None:
-        """Give the thread that the last import of this form left, for a source that does not say whose it is."""
+    def continued(self) -> Iterator[tuple[str, bool]]:
+        """Give the threads, last touched first, that a source may go on with which does not say whose it is.
+
+        With each: whether it was left just where a record ends, or with the beginning of this source's first one.
+        """
 
     def thread(self, id_: str) -> Thread | None:
         """Give a thread of the source as far as it is stored, what is read so far included; None on a dry run."""
@@ -163,10 +177,15 @@ class Desk(Protocol):
 
 
 class Reader(Protocol):
-    """The records of one source. A cut through a record leaves its beginning in `torn`, its end in `stump`."""
+    """The records of one source."""
 
-    stump: bytes
-    torn: bytes
+    @property
+    def stump(self) -> bytes:
+        """The end of a record that a cut parted, with which the source begins."""
+
+    @property
+    def torn(self) -> bytes:
+        """The beginning of a record that a cut parted, with which the source ends."""
 
     def __iter__(self) -> Iterator[Record]:
         """Read them one by one."""

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from .base import Desk
 from .chatgpt_messages import AGENT, ChatGPTMeaning
-from .conversations import Conversation, ConversationMapping, ConversationReader, Node, State, canonical
+from .conversations import Conversation, ConversationMapping, ConversationReader, Node, canonical
 from .known import Identity
 from .lines import Progress
 from .message_trees import in_order, newest_leaf
@@ -45,7 +45,7 @@ class ChatGPT:
 
     def mapping(self, desk: Desk, path: Path | None) -> ConversationMapping:  # noqa: ARG002 - the protocol's form
         """Begin with one export."""
-        return ConversationMapping(desk, ChatGPTMeaning(desk.report))
+        return ConversationMapping(desk, ChatGPTMeaning())
 
     def last_user_time(self, stream: BinaryIO) -> int:
         """Give the time of the newest message of a user."""

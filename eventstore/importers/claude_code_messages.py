@@ -25,8 +25,12 @@ SYNTHETIC = "<synthetic>"
 
 USER, HOST, TOOL, PARENT_AGENT = Source("user"), Source("host"), Source("tool"), Source("model")
 
+_ABSENT = b"null"
+"""Stands for what a line does not have, where its event would say that it has it."""
+
 _INPUT_MAPPED = frozenset({"content", "role"})
 _RESPONSE_MAPPED = frozenset({"content", "role", "type", "id", "model"})
+_NOTICE_MAPPED = frozenset({"role"})
 _RESULT_MAPPED = frozenset({"type", "tool_use_id", "content", "is_error"})
 
 _DROPPED = {
@@ -87,8 +91,15 @@ class Line(msgspec.Struct, frozen=True):
         is_timed = self.occurred_at is not None and is_plain(self.fields["timestamp"])
         dropped = _DROPPED[is_own, is_timed]
         rest: Entries = [entry for entry in self.fields.items() if entry[0] not in dropped]
+        if "uuid" in self.fields and name_of(self.fields["uuid"]) != self.identity.id:
+            rest.append(("uuid", self.fields["uuid"]))  # keys hold a digest of it
+        if not self.is_side and "sessionId" not in self.fields:
+            rest.append(("sessionId", _ABSENT))
         inner: Entries = [entry for entry in message.items() if entry[0] not in mapped]
-        if bytes(memoryview(message["content"])[:1]) == b'"':
+        for name, expected in (("role", self.kind), ("type", "message" if self.kind == "assistant" else None)):
+            if name_of(message.get(name)) != expected and name in mapped:
+                inner.append((name, message.get(name, _ABSENT)))
+        if "content" in mapped and bytes(memoryview(message["content"])[:1]) == b'"':
             inner.append(("content", b'""'))  # the content was one text, not a list of blocks
         if inner:
             rest.append(("message", (object_text(inner) or "").encode()))
@@ -115,12 +126,14 @@ def user_line(line: Line, message: Fields, attach: Attach, keeps: Mapping[str, s
     blocks = items_of(content) if text is None else None
     if text is None and blocks is None:
         return None
-    extra = line.rest(message, _INPUT_MAPPED)
+    is_summary = is_true(line.fields, "isCompactSummary")
+    # A summary is one text: what else its content holds stays as it is.
+    extra = line.rest(message, _NOTICE_MAPPED if is_summary and blocks and len(blocks) > 1 else _INPUT_MAPPED)
     if blocks is None:
         items = [_input(line, (Text(*split_halves(text or "")),), extra)]
     else:
         items = list(_items(line, blocks, extra, attach))
-    if is_true(line.fields, "isCompactSummary"):
+    if is_summary:
         return line.entry(items, compaction=_compaction(line, items, keeps, object_text(extra)))
     interrupted = any(isinstance(item.body, InputAdded) and _is_mark(item.body.content) for item in items)
     return line.entry(items, ends="interrupted" if interrupted else None)
@@ -239,10 +252,10 @@ def assistant_line(line: Line, message: Fields) -> Entry | None:
     blocks = items_of(content) if text is None else None
     if text is None and not blocks:
         return None
-    extra = line.rest(message, _RESPONSE_MAPPED)
     model = name_of(message.get("model"))
     if model == SYNTHETIC or is_true(line.fields, "isApiErrorMessage"):
-        return _notice(line, message, extra)
+        return _notice(line, message)
+    extra = line.rest(message, _mapped(line, message))
     id_ = name_of(message.get("id"))
     response = Response(
         id=id_ or line.identity.id,
@@ -254,13 +267,18 @@ def assistant_line(line: Line, message: Fields) -> Entry | None:
         call=line.thread.labels != COPY_LABELS,
     )
     source = Source("model", provider=PROVIDER, model=model if is_name(model) else None)
-    if source.model is None and "model" in message:
-        extra = [*extra, ("model", message["model"])]
     if blocks is None:
         words, halves = split_halves(text or "")
         body = SegmentAdded(text=words, halves=halves, response=response.id, extra=object_text(extra))
         return line.entry([Item(body=body, source=source)], response=response)
     return line.entry(_parts(blocks, response.id, source, extra), response=response)
+
+
+def _mapped(line: Line, message: Fields) -> frozenset[str]:
+    """Name the entries of a response that its events say; an id that is the line's own is told apart from none."""
+    has_id = name_of(message.get("id")) not in {None, "", line.identity.id}
+    told = {"id": has_id, "model": is_name(name_of(message.get("model")))}
+    return _RESPONSE_MAPPED - {name for name, is_told in told.items() if not is_told}
 
 
 def _parts(blocks: Sequence[Raw], response: str, source: Source, extra: Entries) -> Iterator[Item]:
@@ -270,16 +288,16 @@ def _parts(blocks: Sequence[Raw], response: str, source: Source, extra: Entries)
         extra = []
 
 
-def _notice(line: Line, message: Fields, extra: Entries) -> Entry:
+def _notice(line: Line, message: Fields) -> Entry:
     """Keep what the program said in a model's place, such as that a request failed."""
     content = message["content"]
     text = text_of(content)
     if text is None:
         fields = [fields_of(block) or {} for block in items_of(content) or []]
         text = "\n".join(found for block in fields if (found := text_of(block.get("text"))))
-    extra = [*extra, *((name, message[name]) for name in ("id", "model", "type", "content") if name in message)]
     words, halves = split_halves(text)
-    body = SegmentAdded(kind="notice", text=words, halves=halves, extra=object_text(extra))
+    extra = object_text(line.rest(message, _NOTICE_MAPPED))
+    body = SegmentAdded(kind="notice", text=words, halves=halves, extra=extra)
     failed = is_true(line.fields, "isApiErrorMessage")
     return line.entry(
         [Item(body=body, source=HOST)],

@@ -6,6 +6,7 @@ import re
 
 import msgspec
 
+from ..errors import PayloadRejected
 from ..events import Facts
 from .slices import fields_of, text_of, value_of
 
@@ -62,7 +63,7 @@ def _measured(text: str) -> tuple[str, int | None, float | None]:
             fields = fields_of(text.encode(errors="replace")) or {}
             metadata = fields_of(fields.get("metadata")) or {}
             code, seconds = value_of(metadata.get("exit_code")), value_of(metadata.get("duration_seconds"))
-        except msgspec.MsgspecError:
+        except PayloadRejected:
             return text, None, None
         said = text_of(fields.get("output"))
         return said or "", code if _is_number(code) else None, float(seconds) if _is_time(seconds) else None

@@ -68,7 +68,7 @@ class Conversation(msgspec.Struct, kw_only=True):
 class Part(Record, frozen=True):
     """A record of a conversation: what it says of itself, a node, or its end."""
 
-    conversation: Conversation = Conversation(number=0, id="")
+    conversation: Conversation | None = None
     node: Node | None = None
     ends: bool = False
 
@@ -123,9 +123,7 @@ class ConversationReader:
     def conversations(self) -> Iterator[Conversation]:
         """Read them one by one."""
         report = self._report
-        number = 0
-        for data in self._values():
-            number += 1
+        for number, data in enumerate(self._values(), start=1):
             record = self._record(number, data)
             if record is not None and record.fields is not None:
                 yield self._parse(record.fields, number, report)
@@ -203,23 +201,24 @@ class ConversationMapping:
 
     def map(self, record: Record) -> Entry | None:
         """Say what a record means."""
-        if not isinstance(record, Part):
+        conversation = record.conversation if isinstance(record, Part) else None
+        if conversation is None or not isinstance(record, Part):
             return None
         if record.node is not None:
-            return self._node(record, record.conversation, record.node)
-        return self._close(record) if record.ends else self._open(record)
+            return self._node(record, conversation, record.node)
+        return self._close(record, conversation) if record.ends else self._open(record, conversation)
 
-    def _open(self, record: Part) -> Entry:
+    def _open(self, record: Part, conversation: Conversation) -> Entry:
         """Keep what a conversation says of itself, and its title when the source gave it a new one."""
-        conversation = record.conversation
         self._info = ThreadInfo(id=conversation.id, agent=self._meaning.agent, occurred_at=conversation.created)
         known, title = self._stored(conversation.id), conversation.state.title
         self._is_older = known is not None and conversation.state.changed < known.changed
         is_new = title is not None and not self._is_older and (known is None or title != known.title)
+        told = canonical(record.data)
         return Entry(
             thread=self._info,
             record=record,
-            identity=Identity(OPENING, canonical(record.data)),
+            identity=Identity(OPENING + Identity(None, told).digest, told),
             parent=Place.ROOT,
             exact=True,
             items=(Item(body=_kept(self._meaning.agent, record), stands=False),),
@@ -256,8 +255,7 @@ class ConversationMapping:
             counts=node.goes_on is None,
         )
 
-    def _close(self, record: Part) -> Entry:
-        conversation = record.conversation
+    def _close(self, record: Part, conversation: Conversation) -> Entry:
         active = None if self._is_older else conversation.active
         return Entry(
             thread=self._info,

@@ -13,12 +13,13 @@ import msgspec
 
 from ..errors import ConvlogError, ImportFailed
 from ..store import Store
+from .archives import unpacked
 from .base import Importer
-from .forms import HEAD_BYTES, detect, importer_named, names
+from .forms import HEAD_BYTES, detect, importer_named, is_member, names
 from .report import ImportReport
 from .run import Progress, carry_out
 
-ARCHIVES = {b"PK\x03\x04": "ZIP", b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz", b"BZh": "bzip2"}
+ARCHIVES = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ": "xz", b"BZh": "bzip2"}
 
 FolderProgress = Callable[[Path, int, int], None]
 """Told the file, the bytes of it read so far, and its bytes in all."""
@@ -62,7 +63,7 @@ def import_file(
         Conflict: other writers were faster again and again.
     """
     path = None if isinstance(source, bytes) else Path(source)
-    opened, size = _bytes_opener(source) if isinstance(source, bytes) else _file_opener(Path(source))
+    opened, size = _opened(source)
     importer = _importer(opened, path, format)
     if strict and not dry_run:
         report = carry_out(store, importer, opened, path, size, dry_run=True, again=again)
@@ -117,7 +118,7 @@ def _survey(root: Path, name: str | None) -> tuple[list[tuple[Importer, Path]], 
     others: list[Found] = []
     for file in _files(root):
         try:
-            opened, _ = _file_opener(file)
+            opened, _ = _opened(file)
             importer = _importer(opened, file, name)
             with opened() as stream:
                 known.append((importer.last_user_time(stream), str(file), importer, file))
@@ -133,7 +134,7 @@ def _files(root: Path) -> Iterator[Path]:
         folders.sort()
         for name in sorted(files):
             file = Path(folder, name)
-            if not file.is_symlink():
+            if not file.is_symlink() and not is_member(file):
                 yield file
 
 
@@ -157,6 +158,17 @@ def _importer(opened: Callable[[], BinaryIO], path: Path | None, name: str | Non
     if not head.strip():
         raise ImportFailed(f"{what} is empty")
     raise ImportFailed(f"{what} is of no form that is known", hint=f"known are: {names()}; name one to have it tried")
+
+
+def _opened(source: str | os.PathLike[str] | bytes) -> tuple[Callable[[], BinaryIO], int]:
+    """Give what opens a source, or the conversation lists in it when it is a ZIP, and its size.
+
+    Raises:
+        ImportFailed: it is no file that can be read, or an archive that is refused.
+    """
+    if isinstance(source, bytes):
+        return unpacked(*_bytes_opener(source))
+    return unpacked(*_file_opener(Path(source)), what=str(source))
 
 
 def _bytes_opener(data: bytes) -> tuple[Callable[[], BinaryIO], int]:

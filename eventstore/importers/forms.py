@@ -5,11 +5,36 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..errors import ImportFailed
+from . import databases, opencode_sources
 from .base import Importer
+from .chatgpt import ChatGPT
+from .claude_ai import ClaudeAI
 from .claude_code import ClaudeCode
+from .codex import Codex
+from .gemini_cli import GeminiCli
+from .keen import Keen
+from .mini_swe import MiniSwe
+from .opencode import OpenCode
+from .pi import Pi
+from .request_bodies import RequestBody
+from .shiro_neko import ShiroNeko
 from .steps import Steps
 
-IMPORTERS: tuple[Importer, ...] = (ClaudeCode(), Steps())
+IMPORTERS: tuple[Importer, ...] = (
+    ClaudeCode(),
+    Pi(),
+    Codex(),
+    GeminiCli(),
+    ChatGPT(),
+    ClaudeAI(),
+    Keen(),
+    ShiroNeko(),
+    OpenCode(),
+    Steps(),
+    MiniSwe(),
+    RequestBody("anthropic"),
+    RequestBody("openai"),
+)
 """All of them, in the order in which they are tried."""
 
 HEAD_BYTES = 64 * 1024
@@ -37,6 +62,11 @@ def importer_named(name: str) -> Importer:
     if found is None:
         raise ImportFailed(f"no importer is called {name!r}", hint=f"there are: {names()}")
     return found
+
+
+def is_member(path: Path) -> bool:
+    """Whether a file is no source of its own, since the import of the one that it lies beside reads it."""
+    return databases.is_log(path) or opencode_sources.is_member(path)
 
 
 def names() -> str:

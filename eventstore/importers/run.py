@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
 from blake3 import blake3
 
 from .. import errors
@@ -14,10 +15,10 @@ from ..canonical import creation_id
 from ..events import ImportReported, RecordKept
 from ..store import Store
 from ..thread import Thread
-from .base import Entry, Importer, Mapping, ThreadInfo
+from .base import IMPORTED, Entry, Importer, Mapping, ThreadInfo
 from .known import key_part
 from .lines import rejoined
-from .report import ImportReport, Tally
+from .report import Finding, ImportReport, Tally
 from .weave import torn_line, with_torn_line
 from .writer import ThreadWriter
 
@@ -31,6 +32,14 @@ Progress = Callable[[int, int], None]
 """Told the bytes read so far and the bytes in all."""
 
 
+class Done(msgspec.Struct):
+    """What is left of a thread of which the source says nothing more."""
+
+    appended: int = 0
+    stored: int = 0
+    warnings: tuple[Finding, ...] = ()
+
+
 class Run:
     """The state of one import; also what its mapping may ask (`base.Desk`)."""
 
@@ -41,6 +50,8 @@ class Run:
         self._again = again
         self._tally = Tally(report)
         self._writers: dict[str, ThreadWriter] = {}
+        self._done: dict[str, Done] = {}
+        """Threads that are let go of, by the source's id."""
         self._is_cut = False
         """Whether the source begins with the end of a record."""
         self._continued: str | None = None
@@ -98,9 +109,14 @@ class Run:
 
     def _write(self, entry: Entry) -> None:
         writer = self._writer(entry.thread)
+        self._take(entry, writer)
+        if entry.last:
+            self._finish(entry, writer)
+
+    def _take(self, entry: Entry, writer: ThreadWriter) -> None:
         met = writer.weave.known.meet(entry.identity)
         if met:
-            self.report.repeated += 1
+            self.report.repeated += entry.counts
             return
         lost = self.report.lost
         if met is None:
@@ -114,12 +130,15 @@ class Run:
         report = self.report
         if entry.title is not None and not entry.items:
             return  # the second thing that a record says
-        if entry.items and entry.title is None and all(isinstance(item.body, RecordKept) for item in entry.items):
+        if not entry.counts:
+            pass
+        elif entry.items and entry.title is None and all(isinstance(item.body, RecordKept) for item in entry.items):
             report.kept += 1
         else:
             report.mapped += 1
         if entry.response is not None:
-            self._tally.response(entry.response.id, entry.response.usage if entry.response.call else None)
+            message = entry.response.message or entry.response.id
+            self._tally.response(message, entry.response.usage if entry.response.call else None)
         for item in entry.items:
             self._tally.body(item.body, item.source)
 
@@ -127,6 +146,8 @@ class Run:
         writer = self._writers.get(info.id) or self._open(info)
         if not writer.named:
             writer.named = True
+            if info.id in self._done:
+                return writer
             self.report.thread_ids.append(writer.thread_id)
         return writer
 
@@ -148,27 +169,47 @@ class Run:
         if node:
             self._store.fork(thread, node=node, title=info.title, source_id=info.id, key=(self._importer.name, info.id))
 
+    def _finish(self, entry: Entry, writer: ThreadWriter) -> None:
+        """Let go of a thread that nothing more comes of: of many conversations only the counts are kept in mind."""
+        writer.close(None)
+        done = self._done.setdefault(writer.info.id, Done())
+        done.appended += writer.appended
+        done.stored += writer.stored_count
+        done.warnings = tuple(found for found in self.report.warnings if found.line == entry.record.line)
+        del self._writers[writer.info.id]
+
     def _close(self, torn: bytes) -> None:
         report = self.report
         writers = list(self._writers.values())
         for writer in writers:
             writer.close(None)
-        body = ImportReported(
-            format=report.format,
-            digest=report.digest,
-            counts=report.counts(),
-            warnings=tuple((warning.line, warning.code, warning.detail) for warning in report.warnings),
-        )
+        body = self._reported(report.warnings)
         if torn and len(torn) <= TORN_BYTES_MAX:
             body = with_torn_line(body, torn)
         for writer in writers:
             writer.close(body)
             report.appended += writer.appended
+        for id_, done in self._done.items():
+            if done.appended:
+                report.appended += done.appended + 1
+                thread = self.thread(id_)
+                if thread is not None:
+                    thread.append(self._reported(done.warnings), source=IMPORTED)
+
+    def _reported(self, warnings: Sequence[Finding]) -> ImportReported:
+        report = self.report
+        return ImportReported(
+            format=report.format,
+            digest=report.digest,
+            counts=report.counts(),
+            warnings=tuple((warning.line, warning.code, warning.detail) for warning in warnings),
+        )
 
     @property
     def appended(self) -> int:
         """Events stored so far."""
-        return sum(writer.stored_count for writer in self._writers.values())
+        done = sum(done.stored for done in self._done.values())
+        return done + sum(writer.stored_count for writer in self._writers.values())
 
     # --- what a mapping may ask ---
 
@@ -193,12 +234,14 @@ class Run:
             if row.thread == self.thread_id(source_id):
                 yield source_id
 
-    def continued(self) -> str | None:
-        """Give the thread that the last import left, which a source without a beginning of its own goes on with."""
-        if not self._is_cut:
-            self._is_cut = True
-            self._continued = next((source_id for source_id, torn in self._torn(None) if not torn), None)
-        return self._continued
+    def continued(self) -> Iterator[tuple[str, bool]]:
+        """Give the threads that a source without a beginning of its own may go on with."""
+        if self._continued is not None:
+            yield self._continued, True
+            return
+        for source_id, torn in self._torn(None):
+            if source_id is not None:
+                yield source_id, not torn and not self._is_cut
 
     def thread(self, id_: str) -> Thread | None:
         """Give a thread of the source as far as it is stored, what was read so far included."""

@@ -33,10 +33,10 @@ Refs = tuple[tuple[str, int], ...]
 RESPONSES_MAX = 64
 """Responses to which further records may still come."""
 
-FINISHED, ENDED, TITLED = "finished", "ended", "titled"
+FINISHED, ENDED, TITLED, SELECTED = "finished", "ended", "titled", "selected"
 """Suffixes of the keys of notes that the writer adds to what a record says."""
 
-ADDED = frozenset({FINISHED, ENDED, TITLED})
+ADDED = frozenset({FINISHED, ENDED, TITLED, SELECTED})
 
 
 class Strand:

@@ -30,10 +30,10 @@ from ..records import NAME_LENGTH_MAX, Draft, encode_content
 from ..store import Store
 from ..thread import Thread
 from .base import IMPORTED, Compaction, Entry, Item, Place, Response, ThreadInfo, Title
-from .known import Named, compose_key, key_part, parse_key
-from .ranges import range_above, summary_over
+from .known import Identity, Named, compose_key, key_part, parse_key
+from .ranges import first_kept, range_above, summary_over
 from .report import ImportReport
-from .weave import ENDED, FINISHED, TITLED, Refs, Weave
+from .weave import ENDED, FINISHED, SELECTED, TITLED, Refs, Weave
 
 BATCH_EVENTS = 512
 BATCH_BYTES = 4 * 1024 * 1024
@@ -74,6 +74,10 @@ class ThreadWriter:
         self._thread: Thread | None = None
         self._queue: list[Draft] = []
         self._bytes = 0
+        self._stated_by: Named = ("", "", "")
+        """The parts of the key under which that is recorded: of the record that stated it last."""
+        self._answers: dict[str, int] = {}
+        """Where the results of an exact tree stand, by call id."""
         self._stated: CallFinished | None = None
         """What the response at hand is known to be, as far as it is not recorded."""
         if store.backend.thread(self.thread_id) is not None:
@@ -113,7 +117,7 @@ class ThreadWriter:
         else:
             self._say(entry, entry.items, parent)
         if entry.response is not None:
-            self._state(entry.response)
+            self._state(entry.response, entry.identity)
         if entry.ends is not None:
             body = TurnEnded(node=self.weave.leaf or ROOT, state=entry.ends, error=entry.error)
             # A record that says nothing else is known by this note; beside others it goes under a key of its own.
@@ -133,7 +137,7 @@ class ThreadWriter:
             if strand is not None and not strand.finished:
                 self._turn_to(entry)
                 self.weave.current = strand
-                self._state(entry.response)
+                self._state(entry.response, entry.identity)
 
     def _fits(self, entry: Entry) -> bool:
         try:
@@ -172,6 +176,8 @@ class ThreadWriter:
                 continue
             if not entry.exact:
                 body, parent, refs = self._in_line(entry, body, parent, refs)
+            elif isinstance(body, ToolReturned):
+                self._look_at_pair(entry, body.call, parent)
             parent = self._append(entry, body, parent, named, item.source, refs, item.output)
 
     def _in_line(self, entry: Entry, body: Body, parent: int, refs: Refs) -> tuple[Body, int, Refs]:
@@ -189,6 +195,15 @@ class ThreadWriter:
                 parent = self._end_of(strand.last)
             body = msgspec.structs.replace(body, part=strand.parts if strand else 0)
         return body, parent, refs
+
+    def _look_at_pair(self, entry: Entry, call: str, parent: int) -> None:
+        """Report a result below which the store will find no open call of its id."""
+        weave, answers = self.weave, self._answers
+        asked, answer = weave.calls.get(call), answers.get(call)
+        is_answered = answer is not None and weave.tree.is_above(answer, parent)
+        if asked is None or is_answered or not weave.tree.is_above(asked, parent):
+            self._report.warn(entry.record.line, "stray_result", f"no open call {call}")
+        answers[call] = weave.position + 1
 
     def _end_of(self, node: int) -> int:
         weave = self.weave
@@ -217,12 +232,13 @@ class ThreadWriter:
         if any(body.NODE and not isinstance(body, ToolReturned) for body in bodies) or entry.compaction is not None:
             self.finish(complete=True)
 
-    def _state(self, response: Response) -> None:
+    def _state(self, response: Response, identity: Identity) -> None:
         """Note what a record says of the response at hand; what is stated last counts."""
         current = self.weave.current
         if current is None or current.id != response.id or not response.call:
             return
         before = self._stated or current.stated or CallFinished()
+        self._stated_by = identity.named(FINISHED)
         self._stated = CallFinished(
             response=response.id,
             provider=response.provider or before.provider,
@@ -232,20 +248,23 @@ class ThreadWriter:
             error=response.error or before.error,
         )
         if response.whole:
-            self.finish(complete=True)
+            self.finish(complete=True, ends=not response.goes_on)
 
-    def finish(self, *, complete: bool) -> None:
-        """Record the response at hand: what it cost and, when it is complete and calls nothing, the turn's end."""
+    def finish(self, *, complete: bool, ends: bool = True) -> None:
+        """Record the response at hand: what it cost and, when it is complete and calls nothing, the turn's end.
+
+        With `ends` False no turn is taken to end with it.
+        """
         strand, stated = self.weave.current, self._stated
         if strand is None:
             return
         if stated is not None and stated != strand.stated:
             about = strand.finished or strand.first
-            self._append(None, stated, None, (*strand.named[:2], FINISHED), IMPORTED, (("about", about),))
+            self._append(None, stated, None, self._stated_by, IMPORTED, (("about", about),))
         known = strand.stated or stated
         stop = known.stop if known is not None else None
         is_last = not strand.has_calls and stop not in GOES_ON and (complete or stop is not None)
-        if is_last and strand.ended != strand.last:
+        if ends and is_last and strand.ended != strand.last:
             ended = TurnEnded(node=strand.last, state=STATES.get(stop or "", "done"))
             self._append(None, ended, None, (*strand.named[:2], ENDED), IMPORTED, ())
         if complete:
@@ -265,8 +284,10 @@ class ThreadWriter:
         if entry.identity.id not in weave.entitled:
             self._note(entry, ThreadTitled(title=text), entry.identity.named(TITLED), source=Source("import", title.by))
 
-    def _select(self, entry: Entry, id_: str) -> None:
-        self._append(entry, HeadMoved(), None, entry.identity.named(), IMPORTED, (), head=self.resolve(id_))
+    def _select(self, entry: Entry, chosen: str | Place) -> None:
+        node = self.resolve(chosen) if isinstance(chosen, str) else ROOT
+        named = entry.identity.named(SELECTED if entry.items else "")
+        self._append(entry, HeadMoved(), None, named, IMPORTED, (), head=node)
 
     def _compact(self, entry: Entry, compaction: Compaction, parent: int) -> None:
         """Record a summary over the range that it covers, or what else a record of one can be."""
@@ -274,8 +295,10 @@ class ThreadWriter:
         if compaction.first is not None and compaction.last is not None:
             run: tuple[int, int] | None = (self.resolve(compaction.first), self.resolve(compaction.last))
         else:
-            keeps = compaction.keeps and weave.known.place(key_part(compaction.keeps))
-            run = range_above(weave, parent, keeps or None, whole=compaction.whole)
+            keeps = first_kept(weave, self.stored, parent, compaction)
+            if compaction.tail and keeps is None and not self._dry_run:
+                self._report.warn(entry.record.line, "tail_not_found", "what is said again is not at the path's end")
+            run = range_above(weave, parent, keeps, whole=compaction.whole)
         if run is None:
             self._report.warn(entry.record.line, "summary_of_nothing", "nothing of what it sums up is here")
             self._say(entry, entry.items, parent)
@@ -358,7 +381,8 @@ class ThreadWriter:
 
     def _create(self) -> Thread:
         info = self.info
-        values: dict[str, Any] = {name: getattr(info, name) for name in ("title", "cwd", "labels", "origin", "parent")}
+        names = ("title", "cwd", "labels", "origin", "kind", "parent")
+        values: dict[str, Any] = {name: getattr(info, name) for name in names}
         return self._store.create_thread(
             **values,
             agent=info.agent,

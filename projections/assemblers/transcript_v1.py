@@ -20,7 +20,7 @@ class Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     context: str = TAIL
 
 
-@projection("transcript", 1, parameters=Parameters)
+@projection("transcript", 1, parameters=Parameters, turnwise=True)
 def assemble(material: Material, parameters: Parameters) -> list[Piece]:
     """Give the pieces of a whole path."""
     path = read_all(material.path)

@@ -38,7 +38,7 @@ class Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     context: str = TAIL
 
 
-@projection("turn-memory", 6, parameters=Parameters)
+@projection("turn-memory", 6, parameters=Parameters, turnwise=True)
 def assemble(material: Material, parameters: Parameters) -> list[Piece]:
     """Give the pieces of a path."""
     return with_memory(

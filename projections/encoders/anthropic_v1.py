@@ -75,20 +75,20 @@ class _Builder:
     def _add(self, index: int, piece: Piece) -> None:
         element = piece.element
         match element:
-            case Tools():
-                pass  # declared by `offered`
             case Text():
                 self._add_text(index, piece, element)
-            case Image() | Document():
-                self._add_media(index, piece, element)
-            case Reasoning():
-                self._add_reasoning(index, piece, element)
-            case Foreign():
-                self._add_foreign(index, piece, element)
             case Call():
                 self._add_call(index, piece, element)
             case Result():
                 self._add_result(index, piece, element)
+            case Reasoning():
+                self._add_reasoning(index, piece, element)
+            case Image() | Document():
+                self._add_media(index, piece, element)
+            case Foreign():
+                self._add_foreign(index, piece, element)
+            case Tools():
+                pass  # declared by `offered`
 
     def _add_text(self, index: int, piece: Piece, element: Text) -> None:
         if is_blank(element.text):
@@ -201,7 +201,7 @@ class _Builder:
             return
         value: dict[str, object] = {"type": "tool_result", "tool_use_id": self._ids[element.node]}
         content = [
-            _RAW(part)
+            part
             for number, each in enumerate(element.content)
             if (part := self._result_part(Place(index, number), piece, each)) is not None
         ]
@@ -221,7 +221,9 @@ class _Builder:
         block = Block(WireBlock(_unmarked(part.json, value), (index,)), kind, str(value.get("tool_use_id")))
         self._messages.say("assistant", block)
 
-    def _result_part(self, place: Place, piece: Piece, part: Text | Image | Document | Foreign) -> bytes | None:
+    def _result_part(
+        self, place: Place, piece: Piece, part: Text | Image | Document | Foreign
+    ) -> dict[str, Any] | msgspec.Raw | None:
         match part:
             case Text():
                 text = part.text
@@ -230,12 +232,12 @@ class _Builder:
             case Foreign():
                 value = read_object(part.json) if part.provider == self._target.provider else None
                 if value is not None and value.get("type") in RESULT_PARTS:
-                    return _unmarked(part.json, value)
+                    return _RAW(_unmarked(part.json, value))
                 self._repairs.drop(piece, "a part that only another provider understands")
                 return None
             case _:
-                return self._media(place, piece, part)
-        return None if is_blank(text) else encode({"type": "text", "text": self._clean(piece, text)})
+                return _RAW(self._media(place, piece, part))
+        return None if is_blank(text) else {"type": "text", "text": self._clean(piece, text)}
 
     # --- parts ---
 
@@ -264,13 +266,9 @@ class _Builder:
     # --- around the talk ---
 
     def _items(self) -> tuple[Item, ...]:
+        openings = {role: b'{"role":' + encode(role) + b',"content":[' for role in ("user", "assistant", "system")}
         return tuple(
-            Item(
-                message.role,
-                b'{"role":' + encode(message.role) + b',"content":[',
-                tuple(block.wire for block in message.blocks),
-                b"]}",
-            )
+            Item(message.role, openings[message.role], tuple([block.wire for block in message.blocks]), b"]}")
             for message in self._messages.all
         )
 

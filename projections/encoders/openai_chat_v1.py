@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from blake3 import blake3
 
 from ..registry import projection
@@ -69,6 +70,16 @@ class _ChatParts(Parts):
         if not item.data:
             return None
         return {"type": "file", "file": {"file_data": address(item), "filename": name}}
+
+
+class _Said(msgspec.Struct, gc=False):
+    """What a message of the assistant holds."""
+
+    texts: list[str] = []
+    thoughts: list[str] = []
+    refusals: list[str] = []
+    calls: list[tuple[int, JsonObject]] = []
+    pieces: list[int] = []
 
 
 class _Builder:
@@ -145,21 +156,19 @@ class _Builder:
         said = _Said()
         for each in unit.said:
             self._hear(each, said)
-        if is_blank("".join(said.texts)):
+        if said.texts and is_blank("".join(said.texts)):
             self._drop(unit, said, Text, "X4: empty text")
         if not (said.calls or said.refusals or said.texts):
             self._drop(unit, said, Reasoning, "X4: no message without text or calls")
             return
-        first = True
         for start in range(0, max(len(said.calls), 1), CALLS_MAX):
             chunk = said.calls[start : start + CALLS_MAX]
-            value = self._assistant_message(said if first else _Said(), chunk, unit)
-            if not first:
+            if start:
+                said = _Said(calls=said.calls)
                 self._repairs.note(unit.results[start].piece, f"O3: more than {CALLS_MAX} calls in a message")
-            pieces = tuple(said.pieces) if first else ()
-            self._items.append(single("assistant", value, pieces + tuple(index for index, _ in chunk)))
+            value = self._assistant_message(said, chunk, unit)
+            self._items.append(single("assistant", value, (*said.pieces, *(index for index, _ in chunk))))
             self._add_results(unit.results[start : start + CALLS_MAX])
-            first = False
 
     def _drop(self, unit: Unit, said: _Said, kind: type[Text | Reasoning], rule: str) -> None:
         for each in unit.said:
@@ -315,17 +324,6 @@ class _Builder:
             return "auto"
         kind = "custom" if found.type else "function"
         return {"type": kind, kind: {"name": name}}
-
-
-class _Said:
-    """What a message of the assistant holds."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-        self.thoughts: list[str] = []
-        self.refusals: list[str] = []
-        self.calls: list[tuple[int, JsonObject]] = []
-        self.pieces: list[int] = []
 
 
 def _is_said(piece: Piece) -> bool:

@@ -21,6 +21,8 @@ RESULT = "tool_result"
 COMPACTION = "compaction"
 THINKING = frozenset({"thinking", "redacted_thinking"})
 SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
+SERVER_RESULT = "_tool_result"
+"""How the types of their results end."""
 
 
 class Block(msgspec.Struct, gc=False):
@@ -36,7 +38,7 @@ class Block(msgspec.Struct, gc=False):
     @property
     def is_server_result(self) -> bool:
         """The provider's own server answers in it."""
-        return self.type.endswith("_tool_result")
+        return self.type.endswith(SERVER_RESULT)
 
 
 def text_block(text: str, *pieces: int) -> Block:
@@ -44,7 +46,7 @@ def text_block(text: str, *pieces: int) -> Block:
     return Block(WireBlock(encode({"type": "text", "text": text}), pieces), TEXT, text=text)
 
 
-class Message(msgspec.Struct):
+class Message(msgspec.Struct, gc=False):
     """One message."""
 
     role: str
@@ -73,10 +75,13 @@ class Messages:
     def __init__(self, pieces: Sequence[Piece], repairs: Repairs) -> None:
         self._pieces = pieces
         self._repairs = repairs
+        self._types: set[str] = set()
+        """Types of all blocks that were said."""
         self.all: list[Message] = []
 
     def say(self, role: str, block: Block) -> None:
         """Add a block to the newest message of its role, or begin one."""
+        self._types.add(block.type)
         if self.all and self.all[-1].role == role:
             self.all[-1].blocks.append(block)
         else:
@@ -89,9 +94,12 @@ class Messages:
             manual: Thinking is on, with a budget.
             prefill: The model takes the beginning of its answer.
         """
-        self._begin_with_compaction()
-        self._pair_server_results()
-        self._drop(_misplaced_thinking, "A18: thinking that is not first in its message, or led to nothing")
+        if COMPACTION in self._types:
+            self._begin_with_compaction()
+        if any(type_ in SERVER_CALLS or type_.endswith(SERVER_RESULT) for type_ in self._types):
+            self._pair_server_results()
+        if not THINKING.isdisjoint(self._types):
+            self._drop(_misplaced_thinking, "A18: thinking that is not first in its message, or led to nothing")
         off = manual and self._open_loop_without_thinking()
         if off:
             self._drop(_any_thinking, "A17: the open tool loop does not begin with thinking")
@@ -102,13 +110,14 @@ class Messages:
 
     # --- leaving out ---
 
-    def _drop(self, unwanted: Callable[[Message, Block], bool], rule: str) -> None:
+    def _drop(self, unwanted: Callable[[Message], list[Block]], rule: str) -> None:
         """Leave blocks out, then messages that have none left, then join their neighbours."""
         found = False
         for message in self.all:
-            if gone := [block for block in message.blocks if unwanted(message, block)]:
+            if gone := unwanted(message):
                 found = True
-                message.blocks = [block for block in message.blocks if not unwanted(message, block)]
+                known = {id(block) for block in gone}
+                message.blocks = [block for block in message.blocks if id(block) not in known]
                 for block in gone:
                     self._leave_out(block, rule)
         if found:
@@ -163,14 +172,19 @@ class Messages:
                 elif block.is_server_result and message.role == "assistant" and block.id in waiting:
                     paired.update((id(waiting.pop(block.id)), id(block)))
         rule = "A26: a server's call and its result stand in one message"
-        self._drop(lambda _, block: block.is_server_result and id(block) not in paired, rule)
+        self._drop(
+            lambda message: [block for block in message.blocks if block.is_server_result and id(block) not in paired],
+            rule,
+        )
         last = self.all[-1] if self.all else None
         compacted = bool(self.all) and self.all[0].blocks[0].type == COMPACTION
-        pauses = last is not None and last.is_paused and not compacted
+        paused = last if last is not None and last.is_paused and not compacted else None
         self._drop(
-            lambda message, block: (
-                block.type in SERVER_CALLS and id(block) not in paired and not (pauses and message is last)
-            ),
+            lambda message: [
+                block
+                for block in message.blocks
+                if message is not paused and block.type in SERVER_CALLS and id(block) not in paired
+            ],
             rule,
         )
 
@@ -214,15 +228,13 @@ class Messages:
             self._repairs.add("user", CONTINUE, "A3: the last message is a user's")
 
 
-def _any_thinking(message: Message, block: Block) -> bool:
-    return message.role == "assistant" and block.type in THINKING
+def _any_thinking(message: Message) -> list[Block]:
+    return [block for block in message.blocks if block.type in THINKING] if message.role == "assistant" else []
 
 
-def _misplaced_thinking(message: Message, block: Block) -> bool:
+def _misplaced_thinking(message: Message) -> list[Block]:
     """A18; and thinking at the end of a message was cut before what it led to."""
-    if block.type not in THINKING:
-        return False
-    if not message.begins_with_thinking:
-        return True
-    behind = message.blocks[next(i for i, each in enumerate(message.blocks) if each is block) :]
-    return all(each.type in THINKING for each in behind)
+    start = 0
+    if message.begins_with_thinking:
+        start = max((number for number, each in enumerate(message.blocks, 1) if each.type not in THINKING), default=0)
+    return [block for block in message.blocks[start:] if block.type in THINKING]

@@ -34,14 +34,16 @@ class DocumentNames:
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
+        self._numbers: dict[str, int] = {}
 
     def take(self, wanted: str) -> str:
         """Give a name of letters, digits, single spaces, hyphens, parentheses and square brackets, not given before."""
         words = "".join(char if char in _KEPT else " " for char in wanted).split()
         stem = " ".join(words)[:_CHARS_MAX].strip() or "document"
-        name, number = stem, 1
+        name, number = stem, self._numbers.get(stem, 1)
         while name in self._taken:
             number += 1
             name = f"{stem} ({number})"
+        self._numbers[stem] = number
         self._taken.add(name)
         return name

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from .pieces_v1 import SUMMARY, Piece
-from .request_v1 import Field, Item, WireBlock
+from .request_v1 import Field, Item
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -24,59 +24,46 @@ class Place(msgspec.Struct, frozen=True):
 
 def places(items: Sequence[Item], pieces: Sequence[Piece], markable: Sequence[bool], lookback: int) -> list[Place]:
     """Give the places of marks 2 to 4, in request order; `markable` says for each block whether it may carry one."""
-    flat = [Place(i, b) for i, item in enumerate(items) for b in range(len(item.blocks))]
-    stable = [
-        number
-        for number, place in enumerate(flat)
-        if markable[number] and not _volatile(items[place.item].blocks[place.block], pieces)
-    ]
-    if not stable:
-        return []
-    newest = stable[-1]
-    before = _end_of_request_before(items, flat, stable)
-    summaries = [number for number in stable if _is_summary(items, flat[number], pieces)]
-    chosen = {newest}
-    if before is not None:
-        chosen.add(before)
-    if summaries:
-        chosen.add(summaries[-1])
-    elif before is not None and lookback and newest - before > lookback:
-        between = [number for number in stable if before < number <= newest - lookback + 5]
-        chosen.update(between[-1:])
-    return [flat[number] for number in sorted(chosen)]
+    flat = [(item, place, block.pieces) for item, each in enumerate(items) for place, block in enumerate(each.blocks)]
+    volatile = {index for index, piece in enumerate(pieces) if piece.volatile}
+    summary = {index for index, piece in enumerate(pieces) if piece.provenance == SUMMARY}
 
-
-def _end_of_request_before(items: Sequence[Item], flat: Sequence[Place], stable: Sequence[int]) -> int | None:
-    """Give the last block before the newest answer: the request before ended there."""
-    answers = [index for index, item in enumerate(items) if item.role not in {"user", "system", "tool"}]
-    if not answers:
+    def last(first: int, stop: int, made_of: set[int] | None = None) -> int | None:
+        """Give the last block of a run that may be marked, made of some pieces where that is asked."""
+        for number in reversed(range(first, stop)):
+            sources = flat[number][2]
+            fits = markable[number] and volatile.isdisjoint(sources)
+            if fits and (made_of is None or not made_of.isdisjoint(sources)):
+                return number
         return None
-    return next((number for number in reversed(stable) if flat[number].item < answers[-1]), None)
+
+    newest = last(0, len(flat))
+    if newest is None:
+        return []
+    before = last(0, _newest_answer(items))
+    fourth = last(0, len(flat), summary) if summary else None
+    if fourth is None and before is not None and lookback and newest - before > lookback:
+        fourth = last(before + 1, newest - lookback + 6)
+    chosen = {number for number in (newest, before, fourth) if number is not None}
+    return [Place(*flat[number][:2]) for number in sorted(chosen)]
 
 
-def _volatile(block: WireBlock, pieces: Sequence[Piece]) -> bool:
-    return any(pieces[index].volatile for index in block.pieces)
-
-
-def _is_summary(items: Sequence[Item], place: Place, pieces: Sequence[Piece]) -> bool:
-    return any(pieces[index].provenance == SUMMARY for index in items[place.item].blocks[place.block].pieces)
+def _newest_answer(items: Sequence[Item]) -> int:
+    """Give the number of the newest answer's first block, where the request before ended; 0 where there is none."""
+    others = {"user", "system", "tool"}
+    answer = next((index for index in reversed(range(len(items))) if items[index].role not in others), 0)
+    return sum(len(item.blocks) for item in items[:answer])
 
 
 def marked(items: Sequence[Item], where: Sequence[Place], mark: bytes = b"", after: bytes = b"") -> tuple[Item, ...]:
     """Give the items with marks on some blocks."""
-    wanted = {(place.item, place.block) for place in where}
-    return tuple(
-        msgspec.structs.replace(
-            item,
-            blocks=tuple(
-                msgspec.structs.replace(block, mark=mark, after=after) if (i, b) in wanted else block
-                for b, block in enumerate(item.blocks)
-            ),
-        )
-        if any(i == place.item for place in where)
-        else item
-        for i, item in enumerate(items)
-    )
+    found = list(items)
+    for place in where:
+        item = found[place.item]
+        blocks = list(item.blocks)
+        blocks[place.block] = msgspec.structs.replace(blocks[place.block], mark=mark, after=after)
+        found[place.item] = msgspec.structs.replace(item, blocks=tuple(blocks))
+    return tuple(found)
 
 
 def mark_last(field: Field, mark: bytes) -> Field:

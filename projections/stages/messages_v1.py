@@ -23,7 +23,7 @@ CALL = "call"
 RESULT = "result"
 
 
-class Part(msgspec.Struct):
+class Part(msgspec.Struct, gc=False):
     """One part, still open to change; `kind` is said, thought, call or result."""
 
     value: dict[str, Any]
@@ -32,7 +32,7 @@ class Part(msgspec.Struct):
     group: str = ""
 
 
-class Message(msgspec.Struct):
+class Message(msgspec.Struct, gc=False):
     """One message; the role is user or the format's word for the assistant."""
 
     role: str

@@ -43,7 +43,7 @@ CACHE_OPTIONS = {"mode": "explicit"}
 JsonObject: TypeAlias = dict[str, Any]
 
 
-class Unit(msgspec.Struct):
+class Unit(msgspec.Struct, gc=False):
     """What one message holds, and the results of its calls, in call order."""
 
     role: str
@@ -109,7 +109,7 @@ class Parts(ABC):
         """Give a file part; None where the format has none for it."""
 
 
-class Output(msgspec.Struct):
+class Output(msgspec.Struct, gc=False):
     """What a tool gave back: text, and parts that are none."""
 
     text: str

@@ -17,7 +17,7 @@ from .pieces_v1 import DROPPED, REPAIR, UNANSWERED, Call, Piece, Result, Text
 from .repairs_v1 import Repairs
 
 
-class Placed(msgspec.Struct, frozen=True):
+class Placed(msgspec.Struct, frozen=True, gc=False):
     """A piece and the index of the piece that it was made of."""
 
     index: int

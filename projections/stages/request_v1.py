@@ -14,7 +14,7 @@ from blake3 import blake3
 from .pieces_v1 import Piece
 
 
-class WireBlock(msgspec.Struct, frozen=True):
+class WireBlock(msgspec.Struct, frozen=True, gc=False):
     """One block, as JSON without its mark."""
 
     data: bytes
@@ -26,7 +26,7 @@ class WireBlock(msgspec.Struct, frozen=True):
     """A JSON value that marks it from behind, as a block of its own."""
 
 
-class Item(msgspec.Struct, frozen=True):
+class Item(msgspec.Struct, frozen=True, gc=False):
     """One entry of the talk: a message around its blocks, or a block alone (`opening` is then empty)."""
 
     role: str
@@ -35,7 +35,7 @@ class Item(msgspec.Struct, frozen=True):
     closing: bytes
 
 
-class Field(msgspec.Struct, frozen=True):
+class Field(msgspec.Struct, frozen=True, gc=False):
     """One member of the request's top level; the one without data holds the talk."""
 
     name: str
@@ -60,22 +60,44 @@ def encode(value: object) -> bytes:
 
 def body(request: Request) -> bytes:
     """Give the bytes of the request."""
-    fields = []
+    parts: list[bytes] = []
     for field in request.fields:
+        parts += (b"," if parts else b"{", encode(field.name), b":")
         value = field.marked or field.data
-        if value is None:
-            value = b"[" + b",".join(_item(item) for item in request.items) + b"]"
-        fields.append(encode(field.name) + b":" + value)
-    return b"{" + b",".join(fields) + b"}"
+        if value is not None:
+            parts.append(value)
+            continue
+        between = b"["
+        for item in request.items:
+            parts.append(between)
+            _put(item, parts)
+            between = b","
+        parts.append(b"]" if request.items else b"[]")
+    parts.append(b"}")
+    # Joined once: a long talk is not copied level by level.
+    return b"".join(parts)
 
 
-def _item(item: Item) -> bytes:
-    blocks = []
+def item_bytes(item: Item) -> bytes:
+    """Give the bytes of one item, marks included."""
+    parts: list[bytes] = []
+    _put(item, parts)
+    return b"".join(parts)
+
+
+def _put(item: Item, parts: list[bytes]) -> None:
+    parts.append(item.opening)
+    between = b""
     for block in item.blocks:
-        blocks.append(block.data[:-1] + b"," + block.mark + b"}" if block.mark else block.data)
+        parts.append(between)
+        if block.mark:
+            parts += (block.data[:-1], b",", block.mark, b"}")
+        else:
+            parts.append(block.data)
         if block.after:
-            blocks.append(block.after)
-    return item.opening + b",".join(blocks) + item.closing
+            parts += (b",", block.after)
+        between = b","
+    parts.append(item.closing)
 
 
 def skeleton(request: Request) -> bytes:
@@ -92,8 +114,18 @@ def blocks(request: Request) -> Iterator[bytes]:
             yield b"[" + role + b"," + block.data + b"]"
 
 
-def marks(request: Request) -> bytes:
-    """Give the marks and where they stand, as JSON."""
+def links(request: Request) -> Iterator[bytes]:
+    """Iterate over what the rolling digest is of: each block, and whether it begins a message or goes on with one."""
+    for item in request.items:
+        role = encode(item.role)
+        sign = b"|["
+        for block in item.blocks:
+            yield sign + role + b"," + block.data + b"]"
+            sign = b"+["
+
+
+def marks(request: Request, gap_at: int = 0, gap: int = 0) -> bytes:
+    """Give the marks and where they stand, as JSON; `gap` blocks without marks were left out before block `gap_at`."""
     found: list[tuple[str | int, str]] = [
         (field.name, field.marked.decode()) for field in request.fields if field.marked is not None
     ]
@@ -101,7 +133,7 @@ def marks(request: Request) -> bytes:
     for item in request.items:
         for block in item.blocks:
             if block.mark or block.after:
-                found.append((number, (block.mark or block.after).decode()))
+                found.append((number + gap if number >= gap_at else number, (block.mark or block.after).decode()))
             number += 1
     return encode(found)
 

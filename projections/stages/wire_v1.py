@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from blake3 import blake3
 
 from .pieces_v1 import Call, Piece
 
-_ALPHABET = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+_COMMON = re.compile("[A-Za-z0-9_-]{1,64}")
 
 Fits = Callable[[str], bool]
 Make = Callable[[str], str]
@@ -19,7 +20,7 @@ Make = Callable[[str], str]
 
 def fits_common(id_: str) -> bool:
     """X2: 1-64 characters of letters, digits, `_` and `-`."""
-    return 0 < len(id_) <= 64 and _ALPHABET.issuperset(id_)
+    return _COMMON.fullmatch(id_) is not None
 
 
 def make_common(stored: str) -> str:
@@ -75,6 +76,8 @@ def _mended(text: str) -> tuple[bytes, str]:
 
 def well_formed(text: str) -> str:
     """Replace half surrogates by U+FFFD (X6)."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -92,7 +95,7 @@ _SPACES = (
 
 def is_blank(text: str) -> bool:
     """X4: empty or only white space (listed here, since Python's own list moves with Unicode)."""
-    return not text.strip(_SPACES)
+    return text[:1] in _SPACES and not text.strip(_SPACES)
 
 
 def read_object(text: str) -> dict[str, Any] | None:

@@ -78,7 +78,9 @@ class Judge:
 
     def _path_of(self, label: str) -> list[str]:
         names = self._names(label)
-        return [names.get(position, f"#{position}") for position in self._thread(label).tree.path(self._head(label))][1:]
+        return [names.get(position, f"#{position}") for position in self._thread(label).tree.path(self._head(label))][
+            1:
+        ]
 
     def _head(self, label: str) -> int:
         return self._thread(label).head

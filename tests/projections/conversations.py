@@ -96,7 +96,7 @@ class Conversation:
         self.thread.result(body.call, f"It says {self.word()}.", status="error" if failed else "ok", facts=facts)
 
     def _end(self, one: int, other: int) -> None:
-        self.thread.end_turn(("done", "done", "incomplete", "interrupted", "error")[one % 5])  # type: ignore[arg-type] # the words are turn states
+        self.thread.end_turn(("done", "done", "incomplete", "interrupted", "error")[one % 5])
 
     def _prepare(self, one: int, other: int) -> None:
         self.prepare(one, capture=other % 4 == 0)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from hypothesis import HealthCheck, settings
 
 from convlog.projections.lint import lint
 from convlog.projections.profiles import Profile, load_profile, profile_bytes
@@ -26,6 +27,18 @@ ADDRESSES = {
     "gemini": "gemini@1",
     "bedrock": "bedrock@1",
 }
+
+
+def few(examples: int) -> settings:
+    """Give the settings of a test that CI runs: the same examples every time, so that it fails for a reason."""
+    return settings(max_examples=examples, derandomize=True, deadline=None)
+
+
+def many(examples: int) -> settings:
+    """Give the settings of a test marked `long`: other examples every time."""
+    return settings(
+        max_examples=examples, derandomize=False, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    )
 
 
 def profile_for(profile_id: str, wire_format: str) -> Profile:
@@ -142,6 +155,8 @@ __all__ = [
     "assert_prefix",
     "cuts",
     "encoded",
+    "few",
+    "many",
     "marked_pointers",
     "marks",
     "profile_for",

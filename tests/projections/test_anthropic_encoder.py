@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from convlog.projections.stages.pieces_v1 import (
@@ -30,6 +30,8 @@ from .encoding import (
     assert_prefix,
     cuts,
     encoded,
+    few,
+    many,
     marked_pointers,
     profile_for,
     refusals,
@@ -96,7 +98,7 @@ options = st.builds(
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("profile", PROFILES)
-@settings(max_examples=60, deadline=None)
+@few(60)
 @given(data=st.data())
 def test_no_prompt_is_refused_and_its_bytes_repeat(profile: str, data: st.DataObject) -> None:
     assert_accepted(profile, data)
@@ -105,7 +107,7 @@ def test_no_prompt_is_refused_and_its_bytes_repeat(profile: str, data: st.DataOb
 @pytest.mark.long
 @pytest.mark.oracle
 @pytest.mark.parametrize("profile", PROFILES)
-@settings(max_examples=700, deadline=None)
+@many(2_500)
 @given(data=st.data())
 def test_no_prompt_of_many_is_refused(profile: str, data: st.DataObject) -> None:
     assert_accepted(profile, data)
@@ -120,7 +122,7 @@ def assert_accepted(profile: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@settings(max_examples=40, deadline=None)
+@few(40)
 @given(data=st.data())
 def test_an_earlier_requests_blocks_begin_the_next_one(profile: str, data: st.DataObject) -> None:
     pieces = data.draw(prompts(target_for(profile)))

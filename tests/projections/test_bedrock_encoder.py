@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from convlog.projections.encoders.bedrock_v1 import build as make
@@ -37,6 +37,8 @@ from .encoding import (
     blocks_with_pieces,
     cuts,
     encoded,
+    few,
+    many,
     marked_pointers,
     profile_for,
     refusals,
@@ -96,7 +98,7 @@ WET = Text("12 mm")
 
 
 @pytest.mark.oracle
-@settings(max_examples=200, deadline=None)
+@few(200)
 @given(prompts(TARGET), st.sampled_from(OPTIONS))
 def test_whatever_a_history_has_been_through_its_request_is_accepted(pieces: list[Piece], options: Options) -> None:
     request = encoded(pieces, CLAUDE, "bedrock", ATTACHMENTS, options)
@@ -107,20 +109,20 @@ def test_whatever_a_history_has_been_through_its_request_is_accepted(pieces: lis
 
 @pytest.mark.oracle
 @pytest.mark.long
-@settings(max_examples=10_000, deadline=None)
+@many(10_000)
 @given(prompts(TARGET), st.sampled_from(OPTIONS))
 def test_ten_thousand_histories_are_accepted(pieces: list[Piece], options: Options) -> None:
     assert refusals(encoded(pieces, CLAUDE, "bedrock", ATTACHMENTS, options), PROFILE) == []
 
 
-@settings(max_examples=100, deadline=None)
+@few(100)
 @given(prompts(TARGET))
 def test_a_model_that_wants_results_alone_gets_them_alone(pieces: list[Piece]) -> None:
     request = make(pieces, msgspec.structs.replace(TARGET, results_alone=True), Options(), ATTACHMENTS)
     assert lint(value_of(request), msgspec.structs.replace(PROFILE, results_alone=True)) == []
 
 
-@settings(max_examples=60, deadline=None)
+@few(60)
 @given(requests_of_a_turn(TARGET), st.sampled_from([THINK, Options()]))
 def test_what_was_sent_begins_what_is_sent_next(steps: list[list[Piece]], options: Options) -> None:
     blocks = [blocks_with_pieces(encoded(pieces, CLAUDE, "bedrock", {}, options)) for pieces in steps]
@@ -128,7 +130,7 @@ def test_what_was_sent_begins_what_is_sent_next(steps: list[list[Piece]], option
         assert after[: len(before)] == before
 
 
-@settings(max_examples=60, deadline=None)
+@few(60)
 @given(prompts(TARGET))
 def test_an_earlier_requests_blocks_begin_the_next_one(pieces: list[Piece]) -> None:
     lasting = [piece for piece in pieces if not piece.volatile and piece.provenance != DROPPED]

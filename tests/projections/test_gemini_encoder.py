@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from convlog.projections.stages.pieces_v1 import (
@@ -33,6 +33,8 @@ from .encoding import (
     blocks_with_pieces,
     cuts,
     encoded,
+    few,
+    many,
     profile_for,
     refusals,
     rules,
@@ -88,7 +90,7 @@ OWN: dict[str, Any] = {"provider": "google", "model": FLASH}
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("profile_id", PROFILES)
-@settings(max_examples=150, deadline=None)
+@few(150)
 @given(data=st.data())
 def test_whatever_a_history_has_been_through_its_request_is_accepted(profile_id: str, data: st.DataObject) -> None:
     pieces = data.draw(prompts(target_for(profile_id)))
@@ -101,13 +103,13 @@ def test_whatever_a_history_has_been_through_its_request_is_accepted(profile_id:
 
 @pytest.mark.oracle
 @pytest.mark.long
-@settings(max_examples=10_000, deadline=None)
+@many(10_000)
 @given(prompts(target_for(FLASH)))
 def test_ten_thousand_histories_are_accepted(pieces: list[Piece]) -> None:
     assert refusals(encoded(pieces, FLASH, "gemini", ATTACHMENTS), profile_for(FLASH, "gemini")) == []
 
 
-@settings(max_examples=60, deadline=None)
+@few(60)
 @given(requests_of_a_turn(target_for(FLASH)))
 def test_what_was_sent_begins_what_is_sent_next(steps: list[list[Piece]]) -> None:
     blocks = [blocks_with_pieces(encoded(pieces, FLASH, "gemini", {})) for pieces in steps]
@@ -115,7 +117,7 @@ def test_what_was_sent_begins_what_is_sent_next(steps: list[list[Piece]]) -> Non
         assert after[: len(before)] == before
 
 
-@settings(max_examples=60, deadline=None)
+@few(60)
 @given(prompts(target_for(FLASH)))
 def test_an_earlier_requests_blocks_begin_the_next_one(pieces: list[Piece]) -> None:
     lasting = [piece for piece in pieces if not piece.volatile and piece.provenance != DROPPED]

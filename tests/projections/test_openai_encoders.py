@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from convlog.projections.stages.pieces_v1 import (
@@ -31,6 +31,8 @@ from .encoding import (
     assert_prefix,
     cuts,
     encoded,
+    few,
+    many,
     marked_pointers,
     profile_for,
     refusals,
@@ -116,7 +118,7 @@ options = st.builds(
 
 @pytest.mark.oracle
 @pytest.mark.parametrize(("to", "profile"), TARGETS)
-@settings(max_examples=50, deadline=None)
+@few(25)
 @given(data=st.data())
 def test_no_prompt_is_refused_and_its_bytes_repeat(to: str, profile: str, data: st.DataObject) -> None:
     assert_accepted(to, profile, data)
@@ -125,7 +127,7 @@ def test_no_prompt_is_refused_and_its_bytes_repeat(to: str, profile: str, data: 
 @pytest.mark.long
 @pytest.mark.oracle
 @pytest.mark.parametrize(("to", "profile"), TARGETS)
-@settings(max_examples=700, deadline=None)
+@many(900)
 @given(data=st.data())
 def test_no_prompt_of_many_is_refused(to: str, profile: str, data: st.DataObject) -> None:
     assert_accepted(to, profile, data)
@@ -140,7 +142,7 @@ def assert_accepted(to: str, profile: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(("to", "profile"), TARGETS)
-@settings(max_examples=25, deadline=None)
+@few(25)
 @given(data=st.data())
 def test_an_earlier_requests_blocks_begin_the_next_one(to: str, profile: str, data: st.DataObject) -> None:
     pieces = data.draw(prompts(target_for(profile)))
@@ -356,7 +358,7 @@ def test_mistrals_user_does_not_speak_right_after_a_tool() -> None:
     assert "O15" in rules(request)
 
 
-@settings(max_examples=60, deadline=None)
+@few(60)
 @given(data=st.data())
 def test_mistrals_roles_follow_in_the_order_it_takes(data: st.DataObject) -> None:
     request = encoded(data.draw(prompts(target_for("mistral"))), "mistral", CHAT, ATTACHMENTS)

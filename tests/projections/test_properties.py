@@ -1,4 +1,4 @@
-"""What holds of every conversation: a recorded prompt is derived again whatever comes later, and nothing is said twice."""
+"""What holds of every conversation: recorded prompts are derived again whatever comes later; nothing is said twice."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from convlog.projections.audit import audit
 from convlog.projections.calls import info_at
 from convlog.projections.compare import common_prefix
 from convlog.projections.conversation import Store, Thread
-from convlog.projections.material import material
-from convlog.projections.prepare import Prompt, derived
+from convlog.projections.material import derived, material
+from convlog.projections.prepare import Prompt
 from convlog.projections.replay import Replayed, replay_call
 from convlog.projections.stages.pieces_v1 import DROPPED, SUMMARY
 from convlog.projections.stages.selection_v1 import select
@@ -147,13 +147,10 @@ def test_ending_a_turn_changes_no_block_of_earlier_turns(found: list[tuple[str, 
 
 
 def may_stand_in(prompt: Prompt, thread: Thread, position: int) -> bool:
-    """Whether a prompt may be made of an event: it lies above and no summary stands for it, or a piece names it."""
-    if not thread.tree.is_node(position):
-        return any(position in piece.sources for piece in prompt.pieces)
-    ranges = [thread.event(piece.sources[0]).body for piece in prompt.pieces if piece.provenance == SUMMARY]
-    is_talk = thread.event(position).type in {"input.added", "segment.added", "tool.called", "tool.returned"}
-    covered = is_talk and any(body.first <= position <= body.last for body in ranges)
-    return position <= prompt.at and thread.tree.is_above(position, prompt.leaf) and not covered
+    """Whether a prompt may be made of an event: it was there, and on the path, or a note that says something of it."""
+    if position > prompt.at or thread.event(position).type in {"call.prepared", "call.finished"}:
+        return False
+    return not thread.tree.is_node(position) or thread.tree.is_above(position, prompt.leaf)
 
 
 @short
@@ -188,7 +185,7 @@ def test_an_audit_of_any_conversation_finds_nothing_amiss(found: list[tuple[str,
     talk.prepare(len(found))
     for result in audit(talk.thread.store):
         assert result.findings == []
-        assert set(verdict.split()[-1] for verdict in result.verdicts) <= {"exact", "derived"}
+        assert {verdict.split()[-1] for verdict in result.verdicts} <= {"exact", "derived"}
 
 
 def test_what_holds_in_memory_holds_in_a_file_that_is_opened_again(store: Store) -> None:

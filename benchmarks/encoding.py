@@ -1,0 +1,123 @@
+"""Encoding: a long talk as each provider's request, how that grows, and how much of each request the next one keeps."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from convlog.eventstore.importers import import_path
+from convlog.eventstore.memory import MemoryBackend
+from convlog.projections import derive, registry
+from convlog.projections.compare import prefix_report
+from convlog.projections.conversation import Store, Thread
+from convlog.projections.material import material
+from convlog.projections.profiles import profile_bytes
+from convlog.projections.stages.pieces_v1 import Piece
+from convlog.projections.stages.request_v1 import Request, body
+
+from .harness import ROOT, Figure, Sizes, compared, repeated
+from .importing import session
+from .workload import fill
+
+SAMPLE = ROOT / "cli" / "data" / "sample.jsonl"
+RECORDED = "CONVLOG_RECORDED"
+"""The variable that names a folder of recorded sessions, where there is one."""
+
+PROFILES = {
+    "anthropic@1": "claude-sonnet-4-6",
+    "openai-chat@1": "gpt-5.4",
+    "openai-responses@1": "gpt-5.4",
+    "gemini@1": "gemini-3-flash-preview",
+    "bedrock@1": "bedrock-claude",
+}
+LONGER = 4
+"""How many times the turns of the shorter talk a longer one has."""
+
+
+def run(sizes: Sizes, folder: Path) -> Iterator[Figure]:
+    """Measure each encoder beside encoding the same value, then at a quarter of the size; then compare requests."""
+    whole = _pieces(sizes.turns_read)
+    short = _pieces(max(1, sizes.turns_read // LONGER))
+    for encoder in PROFILES:
+        yield from _encoder(sizes, encoder, whole, short)
+    for name, source in _sessions(sizes, folder):
+        yield from _prefixes(name, source)
+
+
+def _recipe(encoder: str, assembler: str = "transcript@1") -> derive.Recipe:
+    return derive.Recipe(assembler=assembler, encoder=encoder, profile=profile_bytes(PROFILES[encoder]))
+
+
+def _pieces(turns: int) -> list[Piece]:
+    """Give the pieces of a talk with everything in it, as a transcript has them."""
+    thread = Store(MemoryBackend()).create_thread()
+    fill(thread, turns)
+    return derive.assemble(material(thread), _recipe("anthropic@1"))
+
+
+def _encoder(sizes: Sizes, encoder: str, whole: Sequence[Piece], short: Sequence[Piece]) -> Iterator[Figure]:
+    recipe = _recipe(encoder)
+
+    def encode(pieces: Sequence[Piece]) -> Request:
+        return derive.encode(pieces, recipe, {})
+
+    data = body(encode(whole))
+    value: Any = msgspec.json.decode(data)
+    ours, quarter, floor = repeated(
+        2 * sizes.runs, lambda: body(encode(whole)), lambda: body(encode(short)), lambda: msgspec.json.encode(value)
+    )
+    note = f"{sizes.turns_read:,} turns, {len(whole):,} pieces, {len(data) / 1e6:,.1f} MB"
+    yield compared(f"{encoder} : msgspec on the same value", [(ours, floor)], limit=2.0, note=note)
+    yield compared(
+        f"{encoder}, {LONGER} times the turns, per turn", [(ours, quarter)], scale=len(whole) / len(short), limit=1.3
+    )
+
+
+# --- what stays from call to call ---
+
+
+def _sessions(sizes: Sizes, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Iterate over what is imported: sessions made here, the sample, and recorded ones where they are to be found."""
+    made = folder / "session.jsonl"
+    made.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in session(sizes.turns_short)))
+    yield f"{sizes.turns_short:,} turns", made
+    yield "sample", SAMPLE
+    if recorded := os.environ.get(RECORDED):
+        yield "recorded", Path(recorded)
+
+
+def _prefixes(name: str, source: Path) -> Iterator[Figure]:
+    store = Store(MemoryBackend())
+    for _ in import_path(store, source):
+        pass
+    threads = [store.thread(row.thread) for row in store.threads()]
+    for assembler in (address for address in registry.OWN if registry.get(address).kind == "assembler"):
+        calls = kept = total = 0
+        for thread in threads:
+            for size, share in _shares(thread, assembler):
+                calls, kept, total = calls + 1, kept + round(size * share), total + size
+        note = f"{calls:,} calls after the first, {total / 1e6:,.1f} MB"
+        yield Figure(
+            name=f"{name}, {assembler}: bytes that the call before had",
+            value=100 * kept / max(total, 1),
+            unit="%",
+            note=note,
+        )
+
+
+def _shares(thread: Thread, assembler: str) -> Iterator[tuple[int, float]]:
+    """Iterate over (bytes of a request's blocks, share of them that the one before began with)."""
+    sizes: dict[int, int] = {}
+
+    def prompts() -> Iterator[tuple[int, derive.Derived]]:
+        for replayed in thread.replay(assembler=assembler, encoder="anthropic@1"):
+            if replayed.prompt is not None:
+                sizes[replayed.call] = sum(map(len, replayed.prompt.blocks))
+                yield replayed.call, replayed.prompt
+
+    for report in prefix_report(prompts()):
+        yield sizes.pop(report.call), report.share
