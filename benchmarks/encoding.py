@@ -12,7 +12,7 @@ import msgspec
 from convlog.eventstore.importers import import_path
 from convlog.eventstore.memory import MemoryBackend
 from convlog.projections import derive, registry
-from convlog.projections.compare import prefix_report
+from convlog.projections.compare import common_prefix
 from convlog.projections.conversation import Store, Thread
 from convlog.projections.material import material
 from convlog.projections.profiles import profile_bytes
@@ -90,34 +90,45 @@ def _sessions(sizes: Sizes, folder: Path) -> Iterator[tuple[str, Path]]:
         yield "recorded", Path(recorded)
 
 
+class _Kept(msgspec.Struct):
+    """Bytes of requests' blocks, and how many of them the request before began with."""
+
+    calls: int = 0
+    total: int = 0
+    talk: int = 0
+    strict: int = 0
+    """The same where what surrounds the talk is equal too; elsewhere nothing is kept."""
+
+
 def _prefixes(name: str, source: Path) -> Iterator[Figure]:
     store = Store(MemoryBackend())
     for _ in import_path(store, source):
         pass
     threads = [store.thread(row.thread) for row in store.threads()]
     for assembler in (address for address in registry.OWN if registry.get(address).kind == "assembler"):
-        calls = kept = total = 0
+        kept = _Kept()
         for thread in threads:
-            for size, share in _shares(thread, assembler):
-                calls, kept, total = calls + 1, kept + round(size * share), total + size
-        note = f"{calls:,} calls after the first, {total / 1e6:,.1f} MB"
-        yield Figure(
-            name=f"{name}, {assembler}: bytes that the call before had",
-            value=100 * kept / max(total, 1),
-            unit="%",
-            note=note,
+            _count(thread, assembler, kept)
+        total = max(kept.total, 1)
+        # Recorded sessions do not say which tools were declared, so each is from its first call on.
+        note = (
+            f"{kept.calls:,} calls after the first, {kept.total / 1e6:,.1f} MB; {100 * kept.strict / total:.1f} %"
+            " where tools and instructions count too"
         )
+        title = f"{name}, {assembler}: the talk's bytes that the call before had"
+        yield Figure(name=title, value=100 * kept.talk / total, unit="%", note=note)
 
 
-def _shares(thread: Thread, assembler: str) -> Iterator[tuple[int, float]]:
-    """Iterate over (bytes of a request's blocks, share of them that the one before began with)."""
-    sizes: dict[int, int] = {}
-
-    def prompts() -> Iterator[tuple[int, derive.Derived]]:
-        for replayed in thread.replay(assembler=assembler, encoder="anthropic@1"):
-            if replayed.prompt is not None:
-                sizes[replayed.call] = sum(map(len, replayed.prompt.blocks))
-                yield replayed.call, replayed.prompt
-
-    for report in prefix_report(prompts()):
-        yield sizes.pop(report.call), report.share
+def _count(thread: Thread, assembler: str, kept: _Kept) -> None:
+    before: derive.Derived | None = None
+    for replayed in thread.replay(assembler=assembler, encoder="anthropic@1"):
+        now = replayed.prompt
+        if now is None:
+            continue
+        if before is not None:
+            size = common_prefix(before, now)[1]
+            kept.calls += 1
+            kept.total += sum(map(len, now.blocks))
+            kept.talk += size
+            kept.strict += size if before.rolling[0] == now.rolling[0] else 0
+        before = now

@@ -32,7 +32,17 @@ HOST = Source("host")
 _is_key = re.compile(rf"[A-Za-z0-9._:/-]{{1,{KEY_LENGTH_MAX}}}").fullmatch
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
-_decoders = {type_: msgspec.json.Decoder(body) for type_, body in BODIES.items()}
+
+
+class _Decoders(dict[str, "msgspec.json.Decoder[Body]"]):
+    """A decoder for each type of body, made when it is first needed: start-up is a feature."""
+
+    def __missing__(self, type_: str) -> msgspec.json.Decoder[Body]:
+        decoder = self[type_] = msgspec.json.Decoder(BODIES[type_])
+        return decoder
+
+
+_decoders = _Decoders()
 _decode_blocks = msgspec.json.Decoder(tuple[Content, ...])
 _decode_object = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_refs = msgspec.json.Decoder(tuple[Ref, ...])

@@ -175,7 +175,7 @@ class Live:
 
     def _follow(self, leaf: int, at: int) -> bool:
         """Take what was appended since; False when it reaches further back than the window."""
-        if self._root is None:
+        if self._root is None or at < self._at:
             return False
         first = self._window[0].position if self._window else self._tip
         log = self._thread.store.log(self._thread.id)

@@ -15,6 +15,7 @@ from . import derive, registry
 from .calls import CallInfo, calls, leaf_and_at
 from .difference import Difference, difference_of
 from .errors import BadProjection, NoSuchProjection, NotDerivable
+from .live import LiveThreads
 from .material import derived
 from .prepare import newest_encoder
 from .profiles import load_profile, profile_bytes
@@ -78,17 +79,23 @@ def replay(
     Raises:
         NoSuchProjection: the assembler or encoder asked for is not installed.
     """
+    kept = LiveThreads()
     for info in calls(thread, until):
         if numbers is not None and info.number not in numbers:
             continue
         if on is None or thread.tree.is_above(leaf_and_at(info, thread)[0], on):
-            yield replay_call(thread, info, assembler=assembler, encoder=encoder)
+            yield replay_call(thread, info, assembler=assembler, encoder=encoder, kept=kept)
 
 
 def replay_call(
-    thread: Thread, info: CallInfo, *, assembler: str | None = None, encoder: str | None = None
+    thread: Thread,
+    info: CallInfo,
+    *,
+    assembler: str | None = None,
+    encoder: str | None = None,
+    kept: LiveThreads | None = None,
 ) -> Replayed:
-    """Derive one call again."""
+    """Derive one call again; `kept` is what the calls before it left to go on from."""
     for address, kind in ((assembler, "assembler"), (encoder, "encoder")):
         if address is not None:
             registry.get(address, kind)
@@ -99,12 +106,16 @@ def replay_call(
     recipe = None
     try:
         recipe = _recipe(thread, info, assembler, encoder)
-        prompt = _run(thread, info, recipe)
+        prompt = _run(thread, info, recipe, kept)
+        if info.manifest is None or assembler or encoder:
+            return _derived(thread, info, prompt)
+        replayed = _compared(thread, info, info.manifest, prompt)
+        if replayed.verdict == "differs" and kept is not None:
+            # Nobody is told of a difference before the whole was derived in one go.
+            replayed = _compared(thread, info, info.manifest, _run(thread, info, recipe, None))
     except NotDerivable as error:
         return unprovable(info, error.reason, error.message, recipe)
-    if info.manifest is None or assembler or encoder:
-        return _derived(thread, info, prompt)
-    return _compared(thread, info, info.manifest, prompt)
+    return replayed
 
 
 def damaged(replayed: Replayed) -> Replayed:
@@ -164,7 +175,7 @@ def recipe_of(thread: Thread, manifest: CallPrepared) -> derive.Recipe:
     )
 
 
-def _run(thread: Thread, info: CallInfo, recipe: derive.Recipe) -> derive.Derived:
+def _run(thread: Thread, info: CallInfo, recipe: derive.Recipe, kept: LiveThreads | None) -> derive.Derived:
     """Derive a call's prompt; whatever stops that is a reason.
 
     Raises:
@@ -173,7 +184,8 @@ def _run(thread: Thread, info: CallInfo, recipe: derive.Recipe) -> derive.Derive
     leaf, at = leaf_and_at(info, thread)
     erased = info.manifest is not None and info.event.secret is None
     try:
-        prompt = derived(thread, recipe, leaf, at)
+        live = None if kept is None else kept.derive(thread, recipe, leaf, at)
+        prompt = derived(thread, recipe, leaf, at) if live is None else live[0]
         prompt.body  # noqa: B018 - made here, where what stops it is a reason
     except NotDerivable as error:
         if erased and error.reason == "not recorded":
@@ -203,7 +215,7 @@ def _derived(thread: Thread, info: CallInfo, prompt: derive.Derived) -> Replayed
         encoder=prompt.recipe.encoder,
         verdict="derived",
         digest=digest(prompt.body, UNKEYED_CONTEXT).hex(),
-        bytes=len(prompt.body),
+        bytes=prompt.length,
         model=info.answer.model if info.answer else load_profile(prompt.recipe.profile).model,
         prompt=prompt,
     )
@@ -246,7 +258,7 @@ def _compared(thread: Thread, info: CallInfo, manifest: CallPrepared, prompt: de
     if key is None:
         detail = "something that the prompt was made of was erased"
         return unprovable(info, "redacted", detail, prompt.recipe, prompt)
-    same = len(prompt.body) == manifest.length and prompt.digest(key) == manifest.digest
+    same = prompt.length == manifest.length and prompt.digest(key) == manifest.digest
     difference = None if same else difference_of(thread, prompt, manifest, key)
     return Replayed(
         call=info.number,
@@ -256,7 +268,7 @@ def _compared(thread: Thread, info: CallInfo, manifest: CallPrepared, prompt: de
         encoder=manifest.encoder,
         verdict="exact" if same else "differs",
         digest=manifest.digest,
-        bytes=len(prompt.body),
+        bytes=prompt.length,
         attested=_attested(info),
         difference=difference,
         detail="" if difference is None else "; ".join(difference.causes),

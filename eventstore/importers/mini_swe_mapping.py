@@ -1,4 +1,4 @@
-"""What the messages of a mini-swe-agent trajectory mean: instructions, the task, answers with commands, observations."""
+"""What the messages of a mini-swe-agent trajectory mean: instructions, task, answers with commands, observations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from msgspec import Raw
 
 from ..canonical import split_halves
 from ..events import (
-    Facts,
     InputAdded,
     InstructionsSet,
     Part,
@@ -21,26 +20,25 @@ from ..events import (
     ToolCalled,
     ToolReturned,
     TurnState,
-    Usage,
 )
 from ..records import encode_blocks
-from .base import Desk, Entry, Item, Response, ThreadInfo, is_name
+from .base import Desk, Entry, Item, Response, ThreadInfo
 from .chat_messages import read_message, text_of_message
 from .known import Identity
 from .lines import Record
+from .mini_swe_outcomes import finished, return_code, settings_of, source_of, with_outcome
 from .openai_items import Said, in_response, read_item
 from .request_bodies import said_items
-from .slices import Entries, Fields, fields_of, items_of, name_of, object_text, text_of, value_of
+from .slices import Entries, Fields, fields_of, items_of, name_of, object_text, text_of
 from .times import seconds
 
 AGENT = "mini-swe-agent"
 TOOL_NAME = "bash"
-ORIGIN = "mini-swe-agent"
+SUBMITS = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
 USER, HOST, TOOL = Source("user"), Source("host"), Source("tool")
 
 _FENCE = re.compile(r"```(?:mswea_bash_command|bash)[ \t]*\n(.*?)\n```", re.DOTALL)
-_RETURN_CODE = re.compile(r"\s*(?:<exception>.*?</exception>\s*)?<returncode>(-?\d{1,9})</returncode>", re.DOTALL)
 
 STATES: dict[str, TurnState] = {
     "Submitted": "done",
@@ -64,8 +62,8 @@ class MiniSweMapping:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._open: list[str] = []
-        """Calls made from fenced commands that have no output yet."""
+        self._open: list[tuple[str, str]] = []
+        """(call, command) of fenced commands that have no output yet."""
         self._commands: dict[str, str] = {}
         """The commands of the last answer, by call."""
         self._is_ended = False
@@ -107,7 +105,7 @@ class MiniSweMapping:
         error: str | None = None,
     ) -> Entry:
         extra = fields_of((piece.fields or {}).get("extra")) or {}
-        environment = _path(piece.info, "config", "environment") or {}
+        environment = settings_of(piece.info, "config", "environment") or {}
         info = ThreadInfo(id=piece.thread, agent=AGENT, cwd=name_of(environment.get("cwd")) or None)
         return Entry(
             thread=info,
@@ -147,7 +145,7 @@ class MiniSweMapping:
             return self._kept(piece, "no_content")
         text = text_of(fields.get("content"))
         if said.role == "system" and piece.line == 1 and text is not None:
-            part = Part("system", split_halves(text)[0], ORIGIN)
+            part = Part("system", split_halves(text)[0], AGENT)
             return self._entry(piece, (Item(body=InstructionsSet(parts=(part,), extra=object_text(said.rest))),))
         (item,) = said_items(said, Source("model"))
         kind = name_of(extra.get("interrupt_type"))
@@ -169,12 +167,12 @@ class MiniSweMapping:
         (item,) = said_items(said, Source("model"))
         text = text_of_message(fields.get("content") or fields.get("output"))
         assert isinstance(item.body, ToolReturned)
-        body = _with_outcome(item.body, text, extra, self._commands.get(item.body.call))
+        body = with_outcome(item.body, text, extra, self._commands.get(item.body.call))
         return self._entry(piece, (Item(body=body, source=TOOL, output=item.output),))
 
     def _fenced_observation(self, piece: Piece, fields: Fields, extra: Fields) -> Entry:
         """Take the message behind a fenced command as its output: that is how this agent tells it."""
-        call = self._open.pop(0)
+        call, command = self._open.pop(0)
         said = read_message(fields, "", self._desk.attach)
         if said is None or not isinstance(said.parts[0][0], InputAdded):
             return self._kept(piece, "no_content")
@@ -184,9 +182,13 @@ class MiniSweMapping:
         is_text = len(content) == 1 and isinstance(content[0], Text) and text_of(fields.get("content")) is not None
         halves = content[0].halves if is_text and isinstance(content[0], Text) else ()
         body = ToolReturned(call=call, form="text" if is_text else "blocks", halves=halves, extra=object_text(rest))
-        body = _with_outcome(body, text, extra, self._commands.get(call))
+        body = with_outcome(body, text, extra, self._commands.get(call))
         output = text.encode() if is_text else encode_blocks(content)
-        return self._entry(piece, (Item(body=body, source=TOOL, output=output),))
+        # What the command that submits brings back is told without a code.
+        is_submission = SUBMITS in command and return_code(text) is None
+        self._is_ended = self._is_ended or is_submission
+        item = Item(body=body, source=TOOL, output=output)
+        return self._entry(piece, (item,), ends="done" if is_submission else None)
 
     # --- answers ---
 
@@ -194,7 +196,7 @@ class MiniSweMapping:
         id_ = f"message:{piece.line}"
         said = read_message(fields, id_, self._desk.attach)
         raw = fields_of(extra.get("response")) or {}
-        source = _source(piece, raw)
+        source = source_of(piece.info, raw)
         items = list(said_items(said, source)) if said is not None else []
         calls = [item.body for item in items if isinstance(item.body, ToolCalled)]
         self._commands, self._open = {}, []
@@ -202,9 +204,9 @@ class MiniSweMapping:
             self._note_commands([call.call for call in calls], extra)
         else:
             items += self._fenced(piece, fields, extra, source)
-        choice = (items_of(raw.get("choices")) or [None])[0]
-        stop = name_of((fields_of(choice) or {}).get("finish_reason"))
-        return self._entry(piece, tuple(items), response=_finished(piece, source, raw, stop))
+        choices = items_of(raw.get("choices"))
+        stop = name_of((fields_of(choices[0]) or {}).get("finish_reason")) if choices else None
+        return self._entry(piece, tuple(items), response=finished(id_, source, raw, stop))
 
     def _note_commands(self, calls: list[str], extra: Fields) -> None:
         """Remember what the agent says that it ran for each call."""
@@ -222,7 +224,7 @@ class MiniSweMapping:
         commands = [command for command in noted if command is not None] or (found if len(found) == 1 else [])
         for number, command in enumerate(commands):
             call = f"message:{piece.line}/{number}"
-            self._open.append(call)
+            self._open.append((call, command))
             if noted:
                 self._commands[call] = command
             asked = msgspec.json.encode({"command": split_halves(command)[0]}).decode()
@@ -232,7 +234,7 @@ class MiniSweMapping:
     def _response(self, piece: Piece, fields: Fields, extra: Fields) -> Entry:
         """Say what an answer in OpenAI's Responses form means."""
         id_, needs = f"message:{piece.line}", None
-        source = _source(piece, fields)
+        source = source_of(piece.info, fields)
         rest = object_text(entry for entry in fields.items() if entry[0] != "output")
         items: list[Item] = []
         for raw in items_of(fields.get("output")) or []:
@@ -251,9 +253,7 @@ class MiniSweMapping:
         self._note_commands([item.body.call for item in items if isinstance(item.body, ToolCalled)], extra)
         if not items:
             items = [Item(body=SegmentAdded(response=id_, extra=object_text([("message", (rest or "{}").encode())])))]
-        return self._entry(
-            piece, tuple(items), response=_finished(piece, source, fields, name_of(fields.get("status")))
-        )
+        return self._entry(piece, tuple(items), response=finished(id_, source, fields, name_of(fields.get("status"))))
 
     def _exit(self, piece: Piece, fields: Fields, extra: Fields) -> Entry:
         """Keep what a run ended with, as a word of the program."""
@@ -265,69 +265,3 @@ class MiniSweMapping:
         ends = STATES.get(status, "error")
         error = (status or "error") if ends == "error" else None
         return self._entry(piece, (Item(body=body, source=HOST),), ends=ends, error=error)
-
-
-def _path(fields: Fields, *names: str) -> Fields | None:
-    found: Fields | None = fields
-    for name in names:
-        found = fields_of((found or {}).get(name))
-    return found
-
-
-def _source(piece: Piece, raw: Fields) -> Source:
-    """Name the model: by the response, else by the run's settings, which put the provider before it."""
-    configured = name_of((_path(piece.info, "config", "model") or {}).get("model_name")) or ""
-    provider, _, rest = configured.partition("/")
-    model = name_of(raw.get("model")) or rest or configured
-    return Source(
-        "model",
-        provider=provider if rest and is_name(provider) else None,
-        model=model if is_name(model) else None,
-    )
-
-
-def _finished(piece: Piece, source: Source, raw: Fields, stop: str | None) -> Response:
-    return Response(
-        id=f"message:{piece.line}",
-        provider=source.provider,
-        model=source.model,
-        usage=usage_of(fields_of(raw.get("usage"))),
-        stop=stop,
-        whole=True,
-        goes_on=True,
-    )
-
-
-def _with_outcome(body: ToolReturned, text: str, extra: Fields, command: str | None) -> ToolReturned:
-    """Add what was stated of a command's run."""
-    failure = value_of(extra.get("exception_info"))
-    code = value_of(extra.get("returncode"))
-    found = _RETURN_CODE.match(text)
-    if code is None and found is not None:
-        code = int(found[1])
-    exit_code = code if isinstance(code, int) and not isinstance(code, bool) and not failure else None
-    facts = Facts(command=command, exit_code=exit_code, failed_command=command if exit_code else None)
-    return msgspec.structs.replace(body, status="error" if failure else "ok", facts=None if facts == Facts() else facts)
-
-
-def usage_of(usage: Fields | None) -> Usage | None:
-    """Read what a response cost, in the words of either of OpenAI's forms; cached tokens are a part of the input there."""
-    if not usage:
-        return None
-    told = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
-    produced = usage.get("completion_tokens_details") or usage.get("output_tokens_details")
-    cached = _count((fields_of(told) or {}).get("cached_tokens"))
-    written = _count(usage.get("cache_creation_input_tokens"))
-    whole = _count(usage.get("prompt_tokens") or usage.get("input_tokens"))
-    return Usage(
-        input=max(whole - cached - written, 0),
-        cache_read=cached,
-        cache_write=written,
-        output=_count(usage.get("completion_tokens") or usage.get("output_tokens")),
-        reasoning=_count((fields_of(produced) or {}).get("reasoning_tokens")),
-    )
-
-
-def _count(data: Raw | None) -> int:
-    value = value_of(data)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0

@@ -148,7 +148,7 @@ class PiMapping:
         return self._path.stem if self._path else Identity(None, record.data).id
 
     def _headless(self, record: Record) -> ThreadInfo:
-        """Find the session that a file without a header goes on with: the one with its first entry, or with that one's parent.
+        """Find the session that a file without header goes on with: the one with its first entry, or that one's parent.
 
         Where it names none, it is the one that the last import left just there.
         """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from msgspec import Raw
 
@@ -12,9 +12,17 @@ from ..errors import PayloadRejected, TooLarge
 from ..events import Content, Foreign, Image, Text
 from .anthropic_blocks import Attach, rest_text
 from .pi_lines import AGENT
-from .slices import clean_text, fields_of, name_of, spelled, text_of
+from .slices import Entries, Fields, clean_text, fields_of, name_of, spelled, text_of
+
+Rest = Callable[[Entries], str | None]
+"""Gives what of a line has no place in an event, with what is left of its message."""
 
 _TEXT, _IMAGE = frozenset({"type", "text"}), frozenset({"type", "data", "mimeType"})
+
+
+def without(fields: Fields, mapped: Collection[str]) -> Entries:
+    """Give the entries that have no place."""
+    return [entry for entry in fields.items() if entry[0] not in mapped]
 
 
 def contents_of(blocks: Sequence[Raw], attach: Attach) -> tuple[tuple[Content, ...], str | None]:

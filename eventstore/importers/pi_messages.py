@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -13,29 +12,25 @@ from ..canonical import split_halves
 from ..events import (
     Body,
     Content,
-    Facts,
     InputAdded,
     SegmentAdded,
     Source,
     Text,
     ToolCalled,
-    ToolReturned,
     TurnState,
     Usage,
 )
-from ..records import NAME_LENGTH_MAX, encode_blocks
+from ..records import NAME_LENGTH_MAX
 from .anthropic_blocks import Attach, rest_text
 from .base import Item, Response, is_name
-from .pi_blocks import contents_of, opaque_reasoning
+from .pi_blocks import Rest, contents_of, opaque_reasoning, without
+from .pi_results import result_item
 from .slices import Entries, Fields, clean_text, fields_of, is_true, items_of, name_of, object_text, spelled, text_of
 
-USER, TOOL = Source("user"), Source("tool")
+USER = Source("user")
 
 ENDS: dict[str, TurnState] = {"length": "incomplete", "error": "error", "aborted": "interrupted"}
 """How a turn ends whose last response stopped so; `stop` ends it well, and `toolUse` does not end it."""
-
-Rest = Callable[[Entries], str | None]
-"""Gives what of the line has no place, with what is left of its message."""
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,15 +53,15 @@ def told(message: Fields, id_: str, rest: Rest, attach: Attach) -> Told | None:
     """
     match name_of(message.get("role")):
         case "user":
-            found = _input(message, USER, rest, attach, ("role",))
+            found = content_input(message, USER, rest, attach, ("role",))
         case "custom" | "hookMessage":
-            found = _input(message, host(message.get("customType")), rest, attach, ())
+            found = content_input(message, host(message.get("customType")), rest, attach, ())
         case "bashExecution":
             found = None if is_true(message, "excludeFromContext") else _shell(message, rest)
         case "branchSummary" | "compactionSummary":
-            found = summary_item(message.get("summary"), rest(_without(message, ("summary",))))
+            found = summary_item(message.get("summary"), rest(without(message, ("summary",))))
         case "toolResult":
-            found = _result(message, rest, attach)
+            found = result_item(message, rest, attach)
         case "assistant":
             return _answer(message, id_, rest)
         case _:
@@ -92,7 +87,7 @@ def content_input(fields: Fields, source: Source, rest: Rest, attach: Attach, ma
     """Give an input by its content; None where it has none."""
     content = fields.get("content")
     text = text_of(content)
-    over = _without(fields, (*mapped, "content"))
+    over = without(fields, (*mapped, "content"))
     blocks: tuple[Content, ...]
     if text is not None:
         blocks = (Text(*split_halves(text)),)
@@ -106,10 +101,6 @@ def content_input(fields: Fields, source: Source, rest: Rest, attach: Attach, ma
     return Item(body=body, source=source)
 
 
-def _input(message: Fields, source: Source, rest: Rest, attach: Attach, mapped: Collection[str]) -> Item | None:
-    return content_input(message, source, rest, attach, mapped)
-
-
 def _shell(message: Fields, rest: Rest) -> Item | None:
     """Give a command that the user ran beside the talk as what the model is told of it."""
     command, output = text_of(message.get("command")), text_of(message.get("output"))
@@ -119,12 +110,8 @@ def _shell(message: Fields, rest: Rest) -> Item | None:
     how = "cancelled" if is_true(message, "cancelled") else "" if code in {"null", "0"} else f"exit code {code}"
     text = f"$ {command}\n{output or ''}".rstrip("\n") + (f"\n[{how}]" if how else "")
     content = (Text(*split_halves(text)),)
-    body = InputAdded(content=content, steer=True, extra=rest(_without(message, ())))
+    body = InputAdded(content=content, steer=True, extra=rest(without(message, ())))
     return Item(body=body, source=Source("host", name="bash"))
-
-
-def _without(fields: Fields, mapped: Collection[str]) -> Entries:
-    return [entry for entry in fields.items() if entry[0] not in mapped]
 
 
 # --- responses ---
@@ -139,7 +126,7 @@ def _answer(message: Fields, id_: str, rest: Rest) -> Told | None:
     provider, model = name_of(message.get("provider")), name_of(message.get("model"))
     named = {"provider": is_name(provider), "model": is_name(model)}
     source = Source("model", provider=provider if named["provider"] else None, model=model if named["model"] else None)
-    over = _without(message, ("role", "content", *(name for name, is_good in named.items() if is_good)))
+    over = without(message, ("role", "content", *(name for name, is_good in named.items() if is_good)))
     if not blocks:
         over.append(("content", b"[]" if blocks is not None else b'""'))
         words, halves = split_halves(text or "")
@@ -250,55 +237,3 @@ def usage_of(data: Raw | None) -> Usage | None:
         output=stated.output,
         reasoning=stated.reasoning or 0,
     )
-
-
-# --- results ---
-
-_RESULT = frozenset({"role", "toolCallId", "content"})
-_EXIT = re.compile(r"(?:\A|\n)Command exited with code (-?\d{1,9})\s*\Z")
-_EDITED = re.compile(
-    r"Successfully replaced (?:text|\d+ block\(s\)) in (.+?)\.(?: Changed \d+ characters? to .*)?\s*\Z"
-)
-_WRITTEN = re.compile(r"Successfully wrote \d+ bytes to (.+?)\s*\Z")
-ABORTED = ("Command aborted", "Operation aborted")
-"""How a tool says that the user stopped it."""
-
-
-def _result(message: Fields, rest: Rest, attach: Attach) -> Item | None:
-    call = name_of(message.get("toolCallId"))
-    blocks, text = items_of(message.get("content")), text_of(message.get("content"))
-    if not call or (blocks is None and text is None):
-        return None
-    failed = bytes(message.get("isError", b"")) == b"true"
-    over = _without(message, _RESULT | {"isError"} if failed else _RESULT)
-    content, rests = contents_of(blocks or [], attach)
-    if rests is not None:
-        over.append(("blocks", rests.encode()))
-    only = content[0] if len(content) == 1 else None
-    if text is not None:
-        over.append(("content", b'""'))
-        only = Text(*split_halves(text))
-    tool = name_of(message.get("toolName"))
-    said = only.text if isinstance(only, Text) else ""
-    body = ToolReturned(
-        call=call,
-        status="ok" if not failed else "cancelled" if said.rstrip().endswith(ABORTED) else "error",
-        facts=_facts(tool, said, fields_of(message.get("details")) or {}, failed=failed),
-        form="text" if isinstance(only, Text) else "blocks",
-        halves=only.halves if isinstance(only, Text) else (),
-        extra=rest(over),
-    )
-    return Item(body=body, source=TOOL, output=said.encode() if isinstance(only, Text) else encode_blocks(content))
-
-
-def _facts(tool: str | None, said: str, details: Fields, *, failed: bool) -> Facts | None:
-    """Read what a tool states of its work: pi's tools say it in their words, and an edit shows its difference."""
-    if tool == "bash":
-        code = _EXIT.search(said) if failed else None
-        return Facts(exit_code=int(code[1])) if code else None
-    if failed or tool not in {"edit", "write"}:
-        return None
-    found = (_EDITED if tool == "edit" else _WRITTEN).match(said)
-    if found is None:
-        return None
-    return Facts(path=found[1], file_changed=found[1] if text_of(details.get("diff")) else None)

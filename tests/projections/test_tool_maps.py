@@ -57,12 +57,12 @@ PATCH = "*** Begin Patch\n*** Update File: /srv/app/a.py\n@@\n-x\n+y\n*** Add Fi
         (None, "Read", {"file_path": "/srv/app/x.py"}, ""),
     ],
 )
-def test_an_agents_own_tool_leads_to_its_target_and_keeps_its_name(agent, tool, given, target):
+def test_an_agents_own_tool_leads_to_its_target_and_keeps_its_name(agent: str | None, tool: str, given: Any, target: str) -> None:
     kept = activity(agent, tool, given)
     assert (kept.tool, kept.target) == (tool, target)
 
 
-def test_every_agent_has_a_dated_map_of_its_own():
+def test_every_agent_has_a_dated_map_of_its_own() -> None:
     for agent in AGENTS:
         found = tool_map(agent)
         assert found.agent == agent
@@ -71,7 +71,7 @@ def test_every_agent_has_a_dated_map_of_its_own():
     assert tool_map(None) is tool_map("keen") is tool_map("unheard-of")
 
 
-def test_a_server_in_a_tools_name_is_told_and_its_arguments_are_not():
+def test_a_server_in_a_tools_name_is_told_and_its_arguments_are_not() -> None:
     kept = activity("claude-code", "mcp__kb__look_up", {"q": "private"})
     assert (kept.tool, kept.server, kept.wrapper) == ("mcp__kb__look_up", "kb", "")
 
@@ -100,7 +100,7 @@ def recorded_tools(name):
         ("pi", "pi-real.jsonl", set()),
     ],
 )
-def test_the_maps_find_a_target_for_every_call_of_the_recorded_sessions(agent, name, without_target):
+def test_the_maps_find_a_target_for_every_call_of_the_recorded_sessions(agent: str | None, name: str, without_target: set[str]) -> None:
     calls = list(recorded_tools(name))
     assert calls
     missing = {tool for tool, given in calls if not activity(agent, tool, given).target}

@@ -63,17 +63,17 @@ def results(version, memory):
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: vector["id"])
-def test_the_examples_of_the_rules_hold(vector):
+def test_the_examples_of_the_rules_hold(vector: dict[str, Any]) -> None:
     assert run(vector) is None
 
 
 class TestVersionOne:
-    def test_a_turn_without_outcomes_keeps_nothing(self):
+    def test_a_turn_without_outcomes_keeps_nothing(self) -> None:
         memory = kept(v1, text("hi"), tool("read_file", {"path": "a"}), bash("ls", facts=Facts(exit_code=0)))
         assert memory.is_empty
         assert v1.render_text(memory) == "hi"
 
-    def test_only_the_stated_path_of_an_error_free_file_tool_counts(self):
+    def test_only_the_stated_path_of_an_error_free_file_tool_counts(self) -> None:
         memory = kept(
             v1,
             tool("write_file", {"path": "asked"}),
@@ -85,7 +85,7 @@ class TestVersionOne:
         )
         assert memory.files_changed == ("d",)
 
-    def test_failed_commands_repeat_and_come_from_the_result_else_from_the_input(self):
+    def test_failed_commands_repeat_and_come_from_the_result_else_from_the_input(self) -> None:
         failed = bash("", {"command": "asked"}, facts=Facts(command="stated", exit_code=2))
         memory = kept(
             v1,
@@ -102,7 +102,7 @@ class TestVersionOne:
             FailedCommand("asked", 1),
         )
 
-    def test_the_whole_turn_is_replayed_as_one_text(self):
+    def test_the_whole_turn_is_replayed_as_one_text(self) -> None:
         memory = Memory("", ("a",), (FailedCommand("make", 2),))
         assert v1.steps(memory, 3) == [
             Step("Tool memory:\n- Files changed: a\n- Failed bash: make (exit 2)"),
@@ -110,7 +110,7 @@ class TestVersionOne:
 
 
 class TestVersionTwo:
-    def test_the_path_is_the_stated_one_else_the_asked_one_and_outside_stays_absolute(self):
+    def test_the_path_is_the_stated_one_else_the_asked_one_and_outside_stays_absolute(self) -> None:
         memory = kept(
             v2,
             tool("write_file", {"path": "/srv/app/asked"}, facts=Facts(path="/srv/app/stated")),
@@ -121,7 +121,7 @@ class TestVersionTwo:
         assert memory.files_changed == ("stated", "asked", "/srv/other/z")
         assert [activity.target for activity in memory.activities] == ["stated", "asked", "/srv/other/z", ""]
 
-    def test_annotations_stand_between_blank_lines_and_the_whole_is_trimmed(self):
+    def test_annotations_stand_between_blank_lines_and_the_whole_is_trimmed(self) -> None:
         memory = Memory(
             "  One\n\nTwo\n",
             activities=(Activity(7, "a", "success"), Activity(7, "b", "success"), Activity(11, "c", "error")),
@@ -134,17 +134,17 @@ class TestVersionTwo:
             '<historical_tool_activity>\n{"status":"error","tool":"c"}\n</historical_tool_activity>'
         )
 
-    def test_the_line_escapes_what_html_would_read(self):
+    def test_the_line_escapes_what_html_would_read(self) -> None:
         memory = Memory("", activities=(Activity(0, "bash", "success", "a <b> && c"),))
         assert '"target":"a \\u003cb\\u003e \\u0026\\u0026 c"' in v2.render_text(memory)
 
-    def test_prose_is_trimmed_when_no_place_is_valid_and_untouched_without_activities(self):
+    def test_prose_is_trimmed_when_no_place_is_valid_and_untouched_without_activities(self) -> None:
         assert v2.render_text(Memory(" x ", activities=(Activity(9, "a", "success"),))) == "x"
         assert v2.render_text(Memory(" x ")) == " x "
 
 
 class TestVersionThree:
-    def test_results_are_fixed_sentences_and_the_block_stands_below_the_last_slice(self):
+    def test_results_are_fixed_sentences_and_the_block_stands_below_the_last_slice(self) -> None:
         memory = Memory(
             "One two.",
             ("a.py",),
@@ -157,13 +157,13 @@ class TestVersionThree:
             ("historical_2_1", "call_mcp_tool", v3.FAILED, True),
         ]
 
-    def test_the_block_stands_alone_after_a_call_at_the_end(self):
+    def test_the_block_stands_alone_after_a_call_at_the_end(self) -> None:
         memory = Memory("One", ("a.py",), activities=(Activity(3, "edit_file", "success"),))
         assert v3.steps(memory, 0)[-1].text == "Tool memory:\n- Files changed: a.py"
 
 
 class TestPlaces:
-    def test_unfinished_and_other_segments_make_no_activity_and_no_offset(self):
+    def test_unfinished_and_other_segments_make_no_activity_and_no_offset(self) -> None:
         memory = kept(
             v4,
             Segment(kind="other", text="thinking"),
@@ -178,7 +178,7 @@ class TestPlaces:
             (2, "glob"),
         ]
 
-    def test_a_skipped_activity_does_not_split_a_batch_nor_use_up_a_number(self):
+    def test_a_skipped_activity_does_not_split_a_batch_nor_use_up_a_number(self) -> None:
         memory = Memory(
             "ab",
             activities=(
@@ -195,11 +195,11 @@ class TestPlaces:
         ]
         assert (first.text, last) == ("a", Step("b"))
 
-    def test_when_all_are_invalid_the_plain_text_is_left(self):
+    def test_when_all_are_invalid_the_plain_text_is_left(self) -> None:
         memory = Memory("é", activities=(Activity(1, "a", "success"), Activity(3, "b", "success")))
         assert v4.steps(memory, 0) == [Step("é")]
 
-    def test_a_turn_without_anything_gives_one_empty_step(self):
+    def test_a_turn_without_anything_gives_one_empty_step(self) -> None:
         assert v4.steps(kept(v4), 0) == [Step("")]
 
 
@@ -221,35 +221,35 @@ class TestVersionFour:
             (tool("grep", {"path": "/srv/app/src", "pattern": " a  b "}), "src :: a b"),
         ],
     )
-    def test_targets_come_from_the_allow_list_only(self, segment, target):
+    def test_targets_come_from_the_allow_list_only(self, segment: Segment, target: str) -> None:
         assert only(v4, segment).target == target
 
-    def test_outcomes_need_a_call_without_error(self):
+    def test_outcomes_need_a_call_without_error(self) -> None:
         segment = bash("make", facts=Facts(failed_command="make", exit_code=2), status="denied")
         assert only(v4, segment) == Activity(0, "bash", "error", "make")
 
-    def test_an_exit_code_can_stand_alone(self):
+    def test_an_exit_code_can_stand_alone(self) -> None:
         assert only(v4, bash("ls", facts=Facts(exit_code=2.7))) == Activity(0, "bash", "success", "ls", exit_code=2)
 
-    def test_a_failed_command_without_failure_is_not_kept(self):
+    def test_a_failed_command_without_failure_is_not_kept(self) -> None:
         assert only(v4, bash("ls", facts=Facts(exit_code=0, failed_command="ls"))).failed_command == ""
 
-    def test_an_unchanged_write_looks_like_a_success(self):
+    def test_an_unchanged_write_looks_like_a_success(self) -> None:
         assert only(v4, tool("write_file", {"path": "a"}, facts=Facts(path="a"))) == Activity(
             0, "write_file", "success", "a"
         )
 
-    def test_a_filtered_server_loses_the_wrappers_name(self):
+    def test_a_filtered_server_loses_the_wrappers_name(self) -> None:
         segment = tool("call_mcp_tool", {"server": "token-store", "tool": "lookup"})
         memory = kept(v4, segment)
         assert memory.activities == (Activity(0, "lookup", "success"),)
         assert calls(v4, memory)[0].tool == "lookup"
 
-    def test_a_wrapper_without_a_tool_keeps_its_name_and_no_outcome(self):
+    def test_a_wrapper_without_a_tool_keeps_its_name_and_no_outcome(self) -> None:
         segment = tool("call_mcp_tool", {"server": "kb"}, facts=Facts(exit_code=3, file_changed="x"))
         assert only(v4, segment) == Activity(0, "call_mcp_tool", "success", server="kb")
 
-    def test_line_separators_in_results_are_escaped_as_the_source_did(self):
+    def test_line_separators_in_results_are_escaped_as_the_source_did(self) -> None:
         memory = Memory("", activities=(Activity(0, "bash", "success", failed_command='"\u2028<', exit_code=1),))
         assert results(v4, memory) == ['{"status":"success","failed_command":"\\"\\u2028<","exit_code":1}']
 
@@ -269,12 +269,12 @@ class TestVersionFive:
             (tool("edit_file", {"path": "a", "oldString": ""}), {"path": "a", "oldString": ""}),
         ],
     )
-    def test_nine_tools_keep_their_real_input(self, segment, kept_input):
+    def test_nine_tools_keep_their_real_input(self, segment: Segment, kept_input: dict[str, Any] | None) -> None:
         expected = json.loads(segment.input) if kept_input is None else kept_input
         assert json.loads(only(v5, segment).input) == expected
 
     @pytest.mark.parametrize("segment", [tool("todo_write", {"a": 1}), tool("grep", "[1]"), tool("glob", {})])
-    def test_other_tools_and_empty_inputs_keep_none(self, segment):
+    def test_other_tools_and_empty_inputs_keep_none(self, segment: Segment) -> None:
         memory = kept(v5, segment)
         assert memory.activities[0].input == ""
         assert calls(v5, memory)[0].arguments == "{}"
@@ -294,11 +294,11 @@ class TestVersionFive:
             ({"k": ["a" * 4087]}, False),
         ],
     )
-    def test_a_field_has_at_most_4096_bytes_of_json(self, value, stays):
+    def test_a_field_has_at_most_4096_bytes_of_json(self, value: Any, stays: bool) -> None:
         kept_input = only(v5, tool("grep", {"pattern": value, "path": "p"})).input
         assert ("pattern" in json.loads(kept_input)) is stays
 
-    def test_strings_of_file_tools_are_cut_on_a_character_and_other_fields_are_dropped(self):
+    def test_strings_of_file_tools_are_cut_on_a_character_and_other_fields_are_dropped(self) -> None:
         given = {"path": "w", "content": "a" * 4095 + "é", "edits": ["x" * 5000], "few": ["x"]}
         assert json.loads(only(v5, tool("write_file", given)).input) == {
             "path": "w",
@@ -306,7 +306,7 @@ class TestVersionFive:
             "few": ["x"],
         }
 
-    def test_arguments_have_sorted_keys_and_the_sources_numbers(self):
+    def test_arguments_have_sorted_keys_and_the_sources_numbers(self) -> None:
         raw = (
             '{"b":{"z":1,"a":<2>},"a":[1.0,1e-7,1e-5,1e20,1e21,0.5,-0.0,100000000000000000001,9007199254740993,'
             '"<&>"],"c":true}'
@@ -317,7 +317,7 @@ class TestVersionFive:
             '"<&>"],"b":{"a":2,"z":1},"c":true}'
         )
 
-    def test_the_exit_code_is_kept_and_the_wrapper_replays_as_itself(self):
+    def test_the_exit_code_is_kept_and_the_wrapper_replays_as_itself(self) -> None:
         memory = kept(
             v5,
             bash("x", facts=Facts(exit_code=3, failed_command="x"), status="error"),
@@ -330,7 +330,7 @@ class TestVersionFive:
 
 
 class TestVersionSix:
-    def test_ids_come_from_the_calls_node(self):
+    def test_ids_come_from_the_calls_node(self) -> None:
         memory = kept(v6, tool("glob", {}, node=17), tool("grep", {}, node=19))
         assert [call.id for call in calls(v6, memory, 1)] == ["call_node17", "call_node19"]
         assert calls(v6, memory, 1) == calls(v6, memory, 99)
@@ -348,10 +348,10 @@ class TestVersionSix:
             (Segment(kind="tool", tool="run_it", input='{"command":"ls"}', shell=True, completed=True), "ls"),
         ],
     )
-    def test_targets_pass_the_exact_filter(self, segment, target):
+    def test_targets_pass_the_exact_filter(self, segment: Segment, target: str) -> None:
         assert only(v6, segment).target == target
 
-    def test_a_filtered_command_keeps_its_exit_code(self):
+    def test_a_filtered_command_keeps_its_exit_code(self) -> None:
         segment = bash("login --password x", facts=Facts(failed_command="login --password x", exit_code=5))
         memory = kept(v6, segment)
         assert memory.activities == (
@@ -363,7 +363,7 @@ class TestVersionSix:
         )
         assert results(v6, memory) == ['{"status":"success","failed_command":"[withheld]","exit_code":5}']
 
-    def test_the_wrappers_name_is_replayed_whatever_the_filter_takes(self):
+    def test_the_wrappers_name_is_replayed_whatever_the_filter_takes(self) -> None:
         memory = kept(
             v6,
             tool("call_mcp_tool", {"server": "token=abc", "tool": "lookup"}, node=3),
@@ -374,18 +374,18 @@ class TestVersionSix:
         ]
         assert [call.tool for call in calls(v6, memory)] == ["call_mcp_tool"] * 2
 
-    def test_a_tool_of_a_server_tells_neither_arguments_nor_outcomes(self):
+    def test_a_tool_of_a_server_tells_neither_arguments_nor_outcomes(self) -> None:
         segment = tool("read_file", {"path": "x"}, server="files", facts=Facts(exit_code=1))
         assert only(v6, segment) == Activity(0, "read_file", "success", server="files")
 
     @pytest.mark.parametrize("status", ["denied", "cancelled", "error", "timed-out"])
-    def test_what_became_of_a_call_is_told_apart_and_replays_as_an_error(self, status):
+    def test_what_became_of_a_call_is_told_apart_and_replays_as_an_error(self, status: str) -> None:
         memory = kept(v6, bash("ls", facts=Facts(exit_code=1), status=status))
         assert memory.activities == (Activity(0, "bash", status, "ls"),)
         [call] = calls(v6, memory)
         assert (call.result, call.is_error) == ('{"status":"error"}', True)
 
-    def test_promoted_results_are_carried_bounded_with_reason_and_node(self):
+    def test_promoted_results_are_carried_bounded_with_reason_and_node(self) -> None:
         long = "é" * 4000
         segment = tool("web_fetch", {}, promoted=(Promoted("a\n  b", "quoted", 9), Promoted(long, "gone", 11)))
         memory = kept(v6, segment)
@@ -400,12 +400,12 @@ class TestVersionSix:
             ],
         }
 
-    def test_a_secret_in_a_promoted_result_is_withheld_also_across_the_cut(self):
+    def test_a_secret_in_a_promoted_result_is_withheld_also_across_the_cut(self) -> None:
         words = "x" * 4080 + " token=abcdefghijklmnop"
         memory = kept(v6, tool("glob", {}, promoted=(Promoted(words, "costly", 1),)))
         assert "token=a" not in memory.activities[0].promoted[0].text
 
-    def test_invalid_activities_are_reported_in_order(self):
+    def test_invalid_activities_are_reported_in_order(self) -> None:
         memory = Memory(
             "é",
             activities=(
@@ -467,7 +467,7 @@ activities = st.lists(
 
 @pytest.mark.parametrize("version", [v4, v5, v6])
 @given(prose=st.text(max_size=12), given_activities=activities)
-def test_the_texts_of_the_steps_make_up_the_prose(version, prose, given_activities):
+def test_the_texts_of_the_steps_make_up_the_prose(version: Version, prose: str, given_activities: list[Activity]) -> None:
     memory = Memory(prose, activities=tuple(given_activities))
     steps = version.steps(memory, 0)
     assert "".join(step.text for step in steps) == prose
@@ -478,7 +478,7 @@ def test_the_texts_of_the_steps_make_up_the_prose(version, prose, given_activiti
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(given_segments=segments)
-def test_fresh_memory_is_valid_and_replays_every_completed_call(version, given_segments):
+def test_fresh_memory_is_valid_and_replays_every_completed_call(version: Version, given_segments: list[Segment]) -> None:
     numbered = [msgspec.structs.replace(segment, node=place) for place, segment in enumerate(given_segments, 1)]
     memory = kept(version, *numbered)
     assert memory.prose == "".join(segment.text for segment in numbered if segment.kind == "text")
@@ -496,7 +496,7 @@ def test_fresh_memory_is_valid_and_replays_every_completed_call(version, given_s
 
 @pytest.mark.parametrize("version", [v2, v3, v4, v6])
 @given(given_segments=segments)
-def test_kept_strings_have_at_most_256_bytes(version, given_segments):
+def test_kept_strings_have_at_most_256_bytes(version: Version, given_segments: list[Segment]) -> None:
     for activity in kept(version, *given_segments).activities:
         values = msgspec.structs.asdict(activity)
         for name in ("target", "server", "file_changed", "failed_command"):
@@ -505,7 +505,7 @@ def test_kept_strings_have_at_most_256_bytes(version, given_segments):
 
 @pytest.mark.parametrize("version", [v4, v6])
 @given(name=names, status=st.sampled_from(["ok", "error"]))
-def test_what_a_tool_was_given_beside_its_target_is_never_kept(version, name, status):
+def test_what_a_tool_was_given_beside_its_target_is_never_kept(version: Version, name: str, status: str) -> None:
     beside = {
         "content": "LEAKED",
         "oldString": "LEAKED",
@@ -528,14 +528,14 @@ def test_what_a_tool_was_given_beside_its_target_is_never_kept(version, name, st
         tool("call_mcp_tool", {"server": "password=hunter2", "tool": "password=hunter2"}),
     ],
 )
-def test_no_secret_leaves_a_turn(version, segment):
+def test_no_secret_leaves_a_turn(version: Version, segment: Segment) -> None:
     memory = kept(version, segment)
     assert b"hunter2" not in msgspec.json.encode([memory, version.steps(memory, 0)])
     assert len(calls(version, memory)) == 1
 
 
 @given(given_segments=segments, index=st.integers(0, 9))
-def test_nothing_inserted_earlier_changes_a_byte_of_version_six(given_segments, index):
+def test_nothing_inserted_earlier_changes_a_byte_of_version_six(given_segments: list[Segment], index: int) -> None:
     numbered = [msgspec.structs.replace(segment, node=place) for place, segment in enumerate(given_segments, 1)]
     memory = kept(v6, *numbered)
     assert v6.steps(memory, index) == v6.steps(memory, 0)

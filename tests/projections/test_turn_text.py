@@ -13,11 +13,11 @@ SPACES = "\t\n\v\f\r \u0085\u00a0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u300
 
 
 class TestBounds:
-    def test_every_kind_of_whitespace_becomes_one_space(self):
+    def test_every_kind_of_whitespace_becomes_one_space(self) -> None:
         assert text.collapse(f"{SPACES}a{SPACES}b{SPACES}") == "a b"
 
     @pytest.mark.parametrize("character", ["\x1c", "\x1f", "\u200b", "\ufeff", "\u180e"])
-    def test_what_go_does_not_call_a_space_stays(self, character):
+    def test_what_go_does_not_call_a_space_stays(self, character: str) -> None:
         assert text.collapse(f"a{character}b") == f"a{character}b"
 
     @pytest.mark.parametrize(
@@ -31,17 +31,17 @@ class TestBounds:
             ("a" * 250 + "😀" + "bbb", "a" * 250 + "..."),
         ],
     )
-    def test_256_bytes_are_the_cap_with_the_mark_included(self, given_text, expected):
+    def test_256_bytes_are_the_cap_with_the_mark_included(self, given_text: str, expected: str) -> None:
         assert text.bound(given_text) == expected
 
     @given(st.text())
-    def test_a_kept_string_has_at_most_256_bytes_and_no_runs_of_space(self, given_text):
+    def test_a_kept_string_has_at_most_256_bytes_and_no_runs_of_space(self, given_text: str) -> None:
         kept = text.kept(given_text)
         assert len(kept.encode()) <= 256
         assert kept == text.collapse(kept)
 
     @given(st.text(), st.integers(min_value=0, max_value=40))
-    def test_a_cut_is_the_longest_beginning_that_fits(self, given_text, limit):
+    def test_a_cut_is_the_longest_beginning_that_fits(self, given_text: str, limit: int) -> None:
         kept = text.cut(given_text, limit)
         assert given_text.startswith(kept)
         assert len(kept.encode()) <= limit
@@ -57,15 +57,15 @@ class TestWordFilter:
             *("apikey", "API_KEY", "api-key", "\u212aen to\u212aen", "\u017fecret"),
         ],
     )
-    def test_a_word_anywhere_hits_in_any_case(self, said):
+    def test_a_word_anywhere_hits_in_any_case(self, said: str) -> None:
         assert text.is_sensitive(said)
         assert text.kept(said) == ""
 
     @pytest.mark.parametrize("said", ["api key", "api__key", "pass word", "tok en", "lexer.py", "key"])
-    def test_other_words_stay(self, said):
+    def test_other_words_stay(self, said: str) -> None:
         assert text.kept(said) == said
 
-    def test_the_filter_sees_the_whole_string_before_the_cut(self):
+    def test_the_filter_sees_the_whole_string_before_the_cut(self) -> None:
         assert text.kept("a" * 300 + " secret") == ""
 
 
@@ -90,7 +90,7 @@ class TestPaths:
             ("", "/srv/app", ""),
         ],
     )
-    def test_only_absolute_paths_inside_the_workspace_are_relativised(self, path, workspace, expected):
+    def test_only_absolute_paths_inside_the_workspace_are_relativised(self, path: str, workspace: str, expected: str) -> None:
         assert text.relativise(path, workspace) == expected
 
     @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ class TestPaths:
             ("a.py", "../up", "a.py"),
         ],
     )
-    def test_version_one_says_outside_paths_from_the_workspace_too(self, path, workspace, expected):
+    def test_version_one_says_outside_paths_from_the_workspace_too(self, path: str, workspace: str, expected: str) -> None:
         assert text.relative_path(path, workspace) == expected
 
     @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ class TestPaths:
             *(("", "", ""), (".", "", "")),
         ],
     )
-    def test_place_and_pattern_are_joined(self, path, pattern, expected):
+    def test_place_and_pattern_are_joined(self, path: str, pattern: str, expected: str) -> None:
         assert text.join_target(path, pattern) == expected
 
 
@@ -136,7 +136,7 @@ class TestAddresses:
             ("http://h/a b(c)%7e", "http://h/a%20b%28c%29~"),
         ],
     )
-    def test_user_info_query_and_fragment_go_port_and_escapes_stay(self, raw, expected):
+    def test_user_info_query_and_fragment_go_port_and_escapes_stay(self, raw: str, expected: str) -> None:
         assert urls.clean(raw) == urls.clean_wholly(raw) == expected
 
     @pytest.mark.parametrize(
@@ -155,20 +155,20 @@ class TestAddresses:
             *("http://b^b@h/", ":x", "http://h/\x7f"),
         ],
     )
-    def test_what_is_no_address_has_no_target(self, raw):
+    def test_what_is_no_address_has_no_target(self, raw: str) -> None:
         assert urls.clean(raw) == urls.clean_wholly(raw) == ""
 
-    def test_a_bare_question_mark_stays_in_the_source_and_goes_in_version_six(self):
+    def test_a_bare_question_mark_stays_in_the_source_and_goes_in_version_six(self) -> None:
         assert urls.clean("https://h/a?") == "https://h/a?"
         assert urls.clean("https://h?#x") == "https://h?"
         assert urls.clean_wholly("https://h/a?") == "https://h/a"
 
-    def test_the_first_web_address_of_a_text_is_found(self):
+    def test_the_first_web_address_of_a_text_is_found(self) -> None:
         assert urls.first_web_address("Read (https://h/a?x=1), then http://i/.") == "https://h/a?x=1"
         assert urls.first_web_address("no address") == ""
 
     @given(st.text())
-    def test_cleaning_never_fails_and_never_keeps_a_query(self, raw):
+    def test_cleaning_never_fails_and_never_keeps_a_query(self, raw: str) -> None:
         cleaned = urls.clean_wholly(raw)
         assert "?" not in cleaned
         assert "#" not in cleaned
@@ -188,7 +188,7 @@ class TestSecrets:
             *("eyJhbGciOiJI.eyJzdWIiOiIx.sig", "-----BEGIN RSA PRIVATE KEY-----\nabc"),
         ],
     )
-    def test_a_word_with_a_value_and_the_shape_of_a_key_are_secrets(self, said):
+    def test_a_word_with_a_value_and_the_shape_of_a_key_are_secrets(self, said: str) -> None:
         assert secrets.has_secret(said)
         assert secrets.WITHHELD in secrets.withhold(said)
 
@@ -202,18 +202,18 @@ class TestSecrets:
             *("git commit -m 'basic functionality'", "http://token:8080/x", "task-runner", "mask-abcdefghijklmnopqrst"),
         ],
     )
-    def test_a_word_alone_is_none(self, said):
+    def test_a_word_alone_is_none(self, said: str) -> None:
         assert not secrets.has_secret(said)
         assert secrets.withhold(said) == said
 
-    def test_only_the_secret_is_withheld(self):
+    def test_only_the_secret_is_withheld(self) -> None:
         assert (
             secrets.withhold('{"password": "hunter2", "a": 1}\nTOKEN=abc def\nhttps://bob:pw@h/x')
             == '{"password": [withheld], "a": 1}\nTOKEN=[withheld] def\nhttps://[withheld]@h/x'
         )
 
     @given(st.text(alphabet="abz=: \"'-{}\\/token@.", max_size=60))
-    def test_withholding_never_fails(self, said):
+    def test_withholding_never_fails(self, said: str) -> None:
         assert secrets.has_secret(said) == (secrets.withhold(said) != said)
 
 
@@ -221,10 +221,10 @@ class TestInputs:
     @pytest.mark.parametrize(
         "raw", ["", "{", "nonsense", "[1]", '"x"', "null", "3", '{"a":NaN}', '{"a":1e999}', "[" * 9999]
     )
-    def test_what_is_no_object_has_no_fields(self, raw):
+    def test_what_is_no_object_has_no_fields(self, raw: str) -> None:
         assert text.fields(raw) == {}
 
-    def test_a_half_surrogate_becomes_the_replacement_character_and_pairs_stay(self):
+    def test_a_half_surrogate_becomes_the_replacement_character_and_pairs_stay(self) -> None:
         assert text.fields('{"a":"x\\ud800y","\\udfff":["\\ud83d\\ude00"]}') == {"a": "x\ufffdy", "\ufffd": ["😀"]}
 
     @pytest.mark.parametrize(
@@ -234,5 +234,5 @@ class TestInputs:
             *((float("nan"), None), (float("inf"), None), (True, None)),
         ],
     )
-    def test_exit_codes_are_truncated_and_zero_is_none(self, code, expected):
+    def test_exit_codes_are_truncated_and_zero_is_none(self, code: float | None, expected: str) -> None:
         assert text.exit_code(Facts(exit_code=code)) == expected

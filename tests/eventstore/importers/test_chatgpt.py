@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import convlog
 from convlog.eventstore.events import Foreign, Image, Part, Text
 from convlog.eventstore.importers import ImportReport, detect_format, import_file, import_path
 from convlog.eventstore.store import Store
@@ -74,9 +75,10 @@ def test_the_recorded_conversation_has_the_counts_of_a_hand_count(store: Store) 
     assert import_file(store, path).appended == 0
 
 
-def test_turn_memory_of_the_recorded_conversation_is_not_empty(store: Store) -> None:
-    thread = store.thread(import_file(store, recorded("chatgpt-tree.json")).thread_ids[0])
-    kept = [piece for piece in view(thread, "turn-memory@6") if piece.provenance == "turn-memory"]
+def test_turn_memory_of_the_recorded_conversation_is_not_empty() -> None:
+    with convlog.open(":memory:") as store:
+        thread = store.thread(import_file(store, recorded("chatgpt-tree.json")).thread_ids[0])
+        kept = [piece for piece in view(thread, "turn-memory@6") if piece.provenance == "turn-memory"]
     assert [piece.element.name for piece in kept if hasattr(piece.element, "input")] == ["browser.search"]
 
 
@@ -175,7 +177,7 @@ def test_a_later_export_adds_what_is_new_and_moves_to_its_current_node(store: St
     talk.say("user", "u2", "More?")
     talk.fields |= {"update_time": SECONDS + 5, "title": "Renamed"}
     talk.mapping["u1"]["message"]["metadata"]["seen"] = True
-    report, thread = bring_in(store, talk)
+    _, thread = bring_in(store, talk)
     assert texts(thread)[-1] == "user More?"
     assert thread.title == "Renamed"
     assert len(nodes(thread)) == 5, "what is known is not said again though its metadata changed"

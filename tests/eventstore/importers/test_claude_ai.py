@@ -307,7 +307,7 @@ def test_a_later_export_adds_what_is_new(store: Store) -> None:
     early = claude_conversation(first)
     bring_in(store, early)
     later = claude_conversation(first, claude_message("m2", "assistant", "two"), updated_at="2026-01-03T10:00:00Z")
-    report, thread = bring_in(store, later)
+    _, thread = bring_in(store, later)
     assert texts(thread) == ["user one", "text two"]
     assert import_file(store, as_json(later)).appended == 0
     head = thread.head

@@ -7,86 +7,16 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
+import convlog
 from convlog.eventstore.events import Facts, Image, Text, Usage
 from convlog.eventstore.importers import ImportReport, detect_format, import_file
 from convlog.eventstore.store import Store
-from convlog.eventstore.store import open_store as open_any
 from convlog.eventstore.thread import Thread
 from convlog.projections.views import view
-from tests.eventstore.importers.sessions import counts, nodes, shape, texts
+from tests.eventstore.importers.pi_sessions import MS, TIME, USAGE, Session, call, compacted, text
+from tests.eventstore.importers.sessions import counts, nodes, texts
 from tests.recorded import recorded
-
-TIME = "2026-01-02T10:00:00.000Z"
-MS = 1_767_348_000_000
-USAGE = {"input": 10, "output": 5, "cacheRead": 3, "cacheWrite": 2, "totalTokens": 20, "cost": {"total": 0.5}}
-
-
-class Session:
-    """Writes the lines of one session of a form; each entry hangs below the one before unless told otherwise."""
-
-    def __init__(self, version: int = 3, session: str = "s-1") -> None:
-        self.version = version
-        self.lines: list[str] = []
-        self._last: str | None = None
-        self._seq = 0
-        if version == 4:
-            self.write({"kind": "header", "version": 4, "id": session, "createdAt": MS, "cwd": "/w"})
-        else:
-            header = {"type": "session", "id": session, "timestamp": TIME, "cwd": "/w"}
-            self.write(header | ({"version": version} if version > 1 else {}))
-
-    def write(self, line: dict[str, Any]) -> None:
-        self.lines.append(json.dumps(line, ensure_ascii=False))
-
-    def add(self, type_: str, id_: str = "", **fields: Any) -> str:
-        """Add an entry; `parent` names another parent, None the root, and ... leaves it out."""
-        parent = fields.pop("parent", self._last)
-        entry: dict[str, Any] = {"type": type_}
-        if self.version > 1:
-            self._last = entry["id"] = id_
-            if parent is not ...:
-                entry["parentId"] = parent
-        if self.version < 4:
-            self.write(entry | {"timestamp": TIME} | fields)
-        else:
-            lane = fields.pop("lane", "main")
-            self.mutation("entry", lane=lane, entry=entry | {"seq": self._seq + 1, "timestamp": MS} | fields)
-        return id_
-
-    def mutation(self, kind: str, **fields: Any) -> None:
-        """Add a line of form 4."""
-        self._seq += 1
-        self.write({"kind": kind} | ({"seq": self._seq} if kind in {"lane", "fact"} else {}) | fields)
-
-    def user(self, id_: str, content: Any, **fields: Any) -> str:
-        return self.add("message", id_, message={"role": "user", "content": content, "timestamp": MS}, **fields)
-
-    def assistant(self, id_: str, *blocks: Any, stop: str = "stop", error: str | None = None, **fields: Any) -> str:
-        message = {"role": "assistant", "content": list(blocks), "api": "x-api", "provider": "p", "model": "m"}
-        message |= {"usage": fields.pop("usage", USAGE), "stopReason": stop, "timestamp": MS}
-        message |= {} if error is None else {"errorMessage": error}
-        return self.add("message", id_, message=message, **fields)
-
-    def result(self, id_: str, call_id: str, content: Any = "done", **fields: Any) -> str:
-        blocks = [text(content)] if isinstance(content, str) else content
-        message = {"role": "toolResult", "toolCallId": call_id, "toolName": "bash", "content": blocks}
-        message |= {"isError": False, "timestamp": MS} | fields.pop("message", {})
-        return self.add("message", id_, message=message, **fields)
-
-    @property
-    def data(self) -> bytes:
-        return "".join(f"{line}\n" for line in self.lines).encode()
-
-
-def text(words: str, **more: Any) -> dict[str, Any]:
-    return {"type": "text", "text": words, **more}
-
-
-def call(call_id: str, tool: str = "bash", **arguments: Any) -> dict[str, Any]:
-    return {"type": "toolCall", "id": call_id, "name": tool, "arguments": arguments}
 
 
 def bring_in(store: Store, source: Session | bytes) -> tuple[ImportReport, Thread]:
@@ -148,20 +78,11 @@ def test_the_recorded_session_states_which_files_its_edits_changed(store: Store)
     ]
 
 
-def test_the_recorded_session_cut_in_two_equals_the_whole(store: Store) -> None:
-    content = recorded("pi-real.jsonl").read_bytes()
-    cut = len(content) // 2
-    import_file(store, content[:cut])
-    second = import_file(store, content[cut:])
-    assert set(second.warning_counts) == {"bad_line", "rejoined_record", "no_header"}
-    assert second.lost == 0
-    assert shape(store) == whole(content)
-
-
-def test_turn_memory_of_the_recorded_session_is_right_by_hand(store: Store) -> None:
-    thread = store.thread(import_file(store, recorded("pi-real.jsonl")).thread_ids[0])
-    third = [event.position for event in nodes(thread) if event.type == "input.added"][2:4]
-    pieces = [piece for piece in view(thread, "turn-memory@6") if third[0] < min(piece.sources or (0,)) < third[1]]
+def test_turn_memory_of_the_recorded_session_is_right_by_hand() -> None:
+    with convlog.open(":memory:") as store:
+        thread = store.thread(import_file(store, recorded("pi-real.jsonl")).thread_ids[0])
+        third = [event.position for event in nodes(thread) if event.type == "input.added"][2:4]
+        pieces = [piece for piece in view(thread, "turn-memory@6") if third[0] < min(piece.sources or (0,)) < third[1]]
     file = "packages/coding-agent/src/tui/user-message-selector.ts"
     calls = [piece.element.name for piece in pieces if hasattr(piece.element, "input")]
     results = [piece.element.content[0].text for piece in pieces if piece.role == "tool"]
@@ -447,17 +368,6 @@ def test_labels_and_names(store: Store, version: int) -> None:
 # --- compaction ---
 
 
-def compacted(version: int = 3, **fields: Any) -> Session:
-    session = Session(version)
-    session.user("u1", "start")
-    session.assistant("a1", text("ready"), call("c1"), stop="toolUse")
-    session.result("r1", "c1")
-    session.assistant("a2", text("done"), text("really"))
-    session.add("compaction", "k1", summary="Started.", tokensBefore=50_000, **fields)
-    session.user("u2", "go on")
-    return session
-
-
 def test_a_compaction_covers_what_is_above_the_first_kept_entry(store: Store) -> None:
     report, thread = bring_in(store, compacted(firstKeptEntryId="a2"))
     assert summaries(thread) == [("user start", "result c1 ok", "Started.")]
@@ -566,93 +476,3 @@ def test_a_file_without_a_header_goes_by_its_own(store: Store) -> None:
     report, thread = bring_in(store, session.lines[1].encode())
     assert codes(report) == [(1, "no_header")]
     assert texts(thread) == ["user one"]
-
-
-# --- parts of one history ---
-
-
-def whole(data: bytes) -> dict[str | None, Any]:
-    with open_any(":memory:") as other:
-        import_file(other, data, format="pi")
-        return shape(other)
-
-
-def eventful(version: int) -> Session:
-    kept: dict[str, Any] = {"firstKeptEntryIndex": 4} if version == 1 else {"firstKeptEntryId": "a2"}
-    session = compacted(version, **kept)
-    session.assistant("a3", {"type": "thinking", "thinking": "Größe"}, call("c5"), call("c6"), stop="toolUse")
-    session.result("r3", "c6", "sechs")
-    session.add("thinking_level_change", "x1", thinkingLevel="high")
-    session.result("r4", "c5", "fünf")
-    session.assistant("a4", text("fertig"))
-    if version > 1:
-        session.add("label", "x2", targetId="u1", label="hier")
-        session.user("u5", "noch einmal", parent="u2")
-        session.add("model_change", "x3", provider="p", modelId="q", parent="a4")
-    return session
-
-
-@given(st.data(), st.sampled_from([1, 3, 4]))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_a_file_cut_anywhere_comes_in_as_the_whole_does(data: st.DataObject, version: int) -> None:
-    content = eventful(version).data
-    cut = data.draw(st.integers(content.index(b"\n"), len(content)))
-    with open_any(":memory:") as store:
-        import_file(store, content[:cut], format="pi")
-        if content[cut:].strip():
-            import_file(store, content[cut:], format="pi")
-        assert shape(store) == whole(content)
-        assert import_file(store, content).appended == 0
-
-
-@given(st.data(), st.sampled_from([1, 3, 4]))
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_a_file_that_grew_comes_in_as_the_whole_does(data: st.DataObject, version: int) -> None:
-    content = eventful(version).data
-    cut = data.draw(st.integers(content.index(b"\n"), len(content)))
-    with open_any(":memory:") as store:
-        import_file(store, content[:cut], format="pi")
-        import_file(store, content, format="pi")
-        assert shape(store) == whole(content)
-
-
-# --- any content ---
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=6,
-)
-odd = json_values | st.sampled_from(["u1", "a1", "c1", "session/s-1", "seq/1", "stop", "main"])
-fields_of_any = {
-    name: odd
-    for name in (
-        *("id", "parentId", "timestamp", "message", "summary", "firstKeptEntryId", "firstKeptEntryIndex", "targetId"),
-        *("label", "name", "content", "customType", "retainedTail", "entry", "record", "lane", "leafId", "seq", "fact"),
-    )
-}
-messages = st.fixed_dictionaries(
-    {"role": st.sampled_from(["user", "assistant", "toolResult", "bashExecution", "custom", "branchSummary"])},
-    optional=dict.fromkeys(
-        ("content", "toolCallId", "isError", "details", "usage", "provider", "stopReason", "command", "output"), odd
-    ),
-)
-lines = st.fixed_dictionaries(
-    {},
-    optional=fields_of_any
-    | {
-        "type": st.sampled_from(["session", "message", "compaction", "label", "custom_message", "branch_summary", "x"]),
-        "kind": st.sampled_from(["entry", "record", "lane", "fact", "header", "y"]),
-        "message": messages | odd,
-    },
-)
-
-
-@given(st.lists(lines | json_values, max_size=8))
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_no_content_stops_an_import_and_a_second_one_appends_nothing(records: list[Any]) -> None:
-    data = "".join(f"{json.dumps(record)}\n" for record in records).encode()
-    with open_any(":memory:") as store:
-        report = import_file(store, data, format="pi")
-        assert report.lost == 0
-        assert import_file(store, data, format="pi").appended == 0
