@@ -5,40 +5,42 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+from convlog.projections.exports import EXPORTS, exporter, form_of
 
 from .shell import Shell
 from .text import size, visible_line
 
-STDOUT = "-"
+if TYPE_CHECKING:
+    from convlog.projections.conversation import Store
 
-FORMATS = {"convlog": ("convlog.eventstore.native", "export_thread")}
-"""Format to (module, function): the function takes a store and a thread's id, and gives the file's bytes in parts."""
+STDOUT = "-"
+NATIVE = "convlog"
+FORMS = [NATIVE, *EXPORTS]
 
 
 @click.command()
 @click.argument("thread", default="latest")
 @click.option(
-    "--format", "form", type=click.Choice(list(FORMATS)), default="convlog", show_default=True, help="Its form."
+    "--format", "form", type=click.Choice(FORMS), help="Its form (default: by the file's name, else convlog)."
 )
 @click.option("-o", "--output", default=STDOUT, metavar="FILE", help="Where to (default: stdout).")
 @click.pass_obj
-def command(shell: Shell, *, thread: str, form: str, output: str) -> None:
+def command(shell: Shell, *, thread: str, form: str | None, output: str) -> None:
     """Write a thread to a file or to stdout.
 
-    The form `convlog` is everything that the store has of it, so that an import elsewhere has the same hashes. A file
-    is written whole or not at all, and only its owner may read it.
+    The form `convlog` is everything that the store has of it, so that an import elsewhere has the same hashes. The
+    others are for other programs: those that are trees hold the whole thread, or the path to THREAD@branch or THREAD:17
+    alone; the rest hold one path, the active one when none is named. A file is written whole or not at all, and only
+    its owner may read it.
     """
-    from convlog.eventstore.addresses import resolve
-
-    module, function = FORMATS[form]
-    export = getattr(import_module(module), function)
+    form = form or form_of(Path(output).name) or NATIVE
     with shell.open() as store:
-        id_ = resolve(store, thread).thread.id
-        parts: Iterable[bytes] = export(store, id_)
+        id_, parts = _parts(store, thread, form)
         if output == STDOUT:
             for part in parts:
                 shell.write_bytes(part)
@@ -48,6 +50,27 @@ def command(shell: Shell, *, thread: str, form: str, output: str) -> None:
         shell.emit("export/1", thread=id_, format=form, path=visible_line(str(Path(output).absolute())), bytes=count)
     else:
         shell.say(f"wrote {size(count)} to {visible_line(output)}")
+
+
+def _parts(store: Store, address: str, form: str) -> tuple[str, Iterable[bytes]]:
+    """Give the id of the thread that is meant, and its file's bytes.
+
+    Raises:
+        BadAddress: a part of a thread that the form cannot be.
+    """
+    from convlog.eventstore.addresses import resolve
+    from convlog.eventstore.errors import BadAddress
+    from convlog.eventstore.native import export_thread
+
+    target = resolve(store, address)
+    named = target.address
+    is_whole = named.branch is None and named.first is None and named.call is None
+    if named.last is not None or named.call is not None or (form == NATIVE and not is_whole):
+        hint = "name the thread alone" if form == NATIVE else "name the thread, a branch (THREAD@branch) or a node"
+        raise BadAddress(f"{address} is no whole that the form {form} can be of", hint=hint)
+    if form == NATIVE:
+        return target.thread.id, export_thread(store, target.thread.id)
+    return target.thread.id, exporter(form)(target.thread, None if is_whole else target.leaf)
 
 
 def _write_whole(path: Path, parts: Iterable[bytes]) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ..errors import ImportFailed
 from . import databases, opencode_sources
+from .atif import Atif
 from .base import Importer
 from .chatgpt import ChatGPT
 from .claude_ai import ClaudeAI
@@ -32,6 +33,7 @@ IMPORTERS: tuple[Importer, ...] = (
     OpenCode(),
     Steps(),
     MiniSwe(),
+    Atif(),
     RequestBody("anthropic"),
     RequestBody("openai"),
 )

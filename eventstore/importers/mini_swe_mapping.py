@@ -24,6 +24,7 @@ from ..events import (
 from ..records import encode_blocks
 from .base import Desk, Entry, Item, Response, ThreadInfo
 from .chat_messages import read_message, text_of_message
+from .conversations import canonical
 from .known import Identity
 from .lines import Record
 from .mini_swe_outcomes import finished, return_code, settings_of, source_of, with_outcome
@@ -110,7 +111,7 @@ class MiniSweMapping:
         return Entry(
             thread=info,
             record=piece,
-            identity=Identity(f"message:{piece.line}" if piece.line else "run", piece.data),
+            identity=Identity(f"message:{piece.line}" if piece.line else "run", canonical(piece.data)),
             items=items,
             occurred_at=seconds(extra.get("timestamp")),
             response=response,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 
 import msgspec
-from msgspec import Raw
 
 from ..events import Facts, Source, ToolReturned, Usage
 from .base import Response, is_name
-from .slices import Fields, fields_of, name_of, value_of
+from .slices import Fields, count_of, fields_of, name_of, value_of
 
 _RETURN_CODE = re.compile(r"\s*(?:<exception>.*?</exception>\s*)?<returncode>(-?\d{1,9})</returncode>", re.DOTALL)
 
@@ -70,18 +69,13 @@ def usage_of(usage: Fields | None) -> Usage | None:
         return None
     told = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
     produced = usage.get("completion_tokens_details") or usage.get("output_tokens_details")
-    cached = _count((fields_of(told) or {}).get("cached_tokens"))
-    written = _count(usage.get("cache_creation_input_tokens"))
-    whole = _count(usage.get("prompt_tokens") or usage.get("input_tokens"))
+    cached = count_of((fields_of(told) or {}).get("cached_tokens"))
+    written = count_of(usage.get("cache_creation_input_tokens"))
+    whole = count_of(usage.get("prompt_tokens") or usage.get("input_tokens"))
     return Usage(
         input=max(whole - cached - written, 0),
         cache_read=cached,
         cache_write=written,
-        output=_count(usage.get("completion_tokens") or usage.get("output_tokens")),
-        reasoning=_count((fields_of(produced) or {}).get("reasoning_tokens")),
+        output=count_of(usage.get("completion_tokens") or usage.get("output_tokens")),
+        reasoning=count_of((fields_of(produced) or {}).get("reasoning_tokens")),
     )
-
-
-def _count(data: Raw | None) -> int:
-    value = value_of(data)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0

@@ -39,6 +39,8 @@ _ESCAPES = re.compile(
 )
 """Whole pairs, halves (group 1) and all other escapes, so that an escaped backslash begins nothing."""
 
+_COUNT_MAX = 2**53
+
 _MARKS = (b"~", b"^", b"`", b"%", b"@")
 
 
@@ -129,6 +131,12 @@ def is_true(fields: Fields, name: str) -> bool:
 def value_of(data: Raw | None) -> Any:
     """Decode a value; None where it is absent."""
     return None if data is None else parse_json(bytes(data))
+
+
+def count_of(data: Raw | None) -> int:
+    """Give a whole number that counts something; 0 for anything else."""
+    value = value_of(data)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _COUNT_MAX else 0
 
 
 def spelled(data: Raw) -> str:

@@ -6,6 +6,7 @@ plain positions all along. When another writer was faster the run begins again, 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import msgspec
@@ -39,6 +40,8 @@ BATCH_EVENTS = 512
 BATCH_BYTES = 4 * 1024 * 1024
 LARGE_BYTES = 1024 * 1024
 """Records over this are tried by themselves first: one that is too large must not take its batch along."""
+
+ANSWERED_MAX = 1024
 
 ROOT = 1
 
@@ -76,8 +79,8 @@ class ThreadWriter:
         self._bytes = 0
         self._stated_by: Named = ("", "", "")
         """The parts of the key under which that is recorded: of the record that stated it last."""
-        self._answers: dict[str, int] = {}
-        """Where the results of an exact tree stand, by call id."""
+        self._answered: OrderedDict[str, tuple[int, int]] = OrderedDict()
+        """(call, result) of the last results of an exact tree, by call id."""
         self._stated: CallFinished | None = None
         """What the response at hand is known to be, as far as it is not recorded."""
         if store.backend.thread(self.thread_id) is not None:
@@ -177,7 +180,7 @@ class ThreadWriter:
             if not entry.exact:
                 body, parent, refs = self._in_line(entry, body, parent, refs)
             elif isinstance(body, ToolReturned):
-                self._look_at_pair(entry, body.call, parent)
+                refs = (*refs, *self._pair(entry, body.call, parent))
             parent = self._append(entry, body, parent, named, item.source, refs, item.output)
 
     def _in_line(self, entry: Entry, body: Body, parent: int, refs: Refs) -> tuple[Body, int, Refs]:
@@ -196,14 +199,20 @@ class ThreadWriter:
             body = msgspec.structs.replace(body, part=strand.parts if strand else 0)
         return body, parent, refs
 
-    def _look_at_pair(self, entry: Entry, call: str, parent: int) -> None:
-        """Report a result below which the store will find no open call of its id."""
-        weave, answers = self.weave, self._answers
-        asked, answer = weave.calls.get(call), answers.get(call)
-        is_answered = answer is not None and weave.tree.is_above(answer, parent)
-        if asked is None or is_answered or not weave.tree.is_above(asked, parent):
-            self._report.warn(entry.record.line, "stray_result", f"no open call {call}")
-        answers[call] = weave.position + 1
+    def _pair(self, entry: Entry, call: str, parent: int) -> Refs:
+        """Give the call that a result of an exact tree answers; one that has none is reported, and left to the store."""
+        weave, answered = self.weave, self._answered
+        asked = weave.calls.get(call)
+        if asked is None or not weave.tree.is_above(asked, parent):
+            # A call may have a result on each of several branches.
+            asked, answer = answered.get(call, (ROOT, ROOT))
+            if weave.tree.is_above(answer, parent) or not weave.tree.is_above(asked, parent):
+                self._report.warn(entry.record.line, "stray_result", f"no open call {call}")
+                return ()
+        answered[call] = (asked, weave.position + 1)
+        if len(answered) > ANSWERED_MAX:
+            answered.popitem(last=False)
+        return (("answers", asked),)
 
     def _end_of(self, node: int) -> int:
         weave = self.weave

@@ -167,7 +167,7 @@ class _Builder:
                 said = _Said(calls=said.calls)
                 self._repairs.note(unit.results[start].piece, f"O3: more than {CALLS_MAX} calls in a message")
             value = self._assistant_message(said, chunk, unit)
-            self._items.append(single("assistant", value, (*said.pieces, *(index for index, _ in chunk))))
+            self._items.append(single("assistant", value, (*said.pieces, *[index for index, _ in chunk])))
             self._add_results(unit.results[start : start + CALLS_MAX])
 
     def _drop(self, unit: Unit, said: _Said, kind: type[Text | Reasoning], rule: str) -> None:
@@ -183,10 +183,10 @@ class _Builder:
             case Text():
                 said.texts.append(self._content.clean(piece, element.text))
                 said.pieces.append(each.index)
-            case Reasoning():
-                self._hear_reasoning(each, element, said)
             case Call():
                 said.calls.append((each.index, self._call(piece, element)))
+            case Reasoning():
+                self._hear_reasoning(each, element, said)
             case Foreign():
                 value = read_object(element.json) if self._content.is_own(element.provider, element.model) else None
                 refusal = (value or {}).get("refusal")

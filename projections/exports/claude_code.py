@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 
 from msgspec import Raw
 
@@ -33,14 +32,13 @@ from .anthropic_blocks import block_of, result_block, said_block
 from .kept import Kept, is_from, on_path, records_of, source_id
 from .messages import finished, is_said, output_text
 from .spelled import Json, extra_of, spell_line
+from .times import iso
 
 NAMES = uuid.UUID("6f3bb4c2-5d0e-4d57-9d55-7d8f0a1b2c3d")
 """The namespace of ids that are made here."""
 
 ABSENT = Raw(b"null")
 """What an event keeps of an entry that its line did not have."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def export(thread: Thread, leaf: int | None) -> Iterator[bytes]:
@@ -134,7 +132,7 @@ class _Session:
             if head["sessionId"] == ABSENT:
                 del head["sessionId"]
         if first.occurred_at is not None:
-            head.setdefault("timestamp", _time(first.occurred_at))
+            head.setdefault("timestamp", iso(first.occurred_at))
         return head
 
     def _blocks(self, events: list[Event]) -> list[Json | Raw]:
@@ -199,7 +197,7 @@ class _Session:
             "userType": "external",
             "sessionId": self._id,
             "uuid": self._uuid(str(event.position)),
-            "timestamp": _time(event.occurred_at if event.occurred_at is not None else event.recorded_at),
+            "timestamp": iso(event.occurred_at if event.occurred_at is not None else event.recorded_at),
         }
         cwd = self._thread.store.row(self._thread.id).cwd
         return links if cwd is None else {**links, "cwd": cwd}
@@ -307,11 +305,3 @@ def _usage(usage: Usage) -> Json:
         "cache_read_input_tokens": usage.cache_read,
         "output_tokens": usage.output,
     }
-
-
-def _time(moment_us: int) -> str:
-    try:
-        moment = _EPOCH + timedelta(microseconds=moment_us)
-    except OverflowError:
-        moment = _EPOCH
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

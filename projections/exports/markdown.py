@@ -1,10 +1,9 @@
-"""A page to read: the active path from the top, then every branch that leaves it, originals in full, summaries marked."""
+"""A page to read: the active path, then every branch that leaves it; originals in full, summaries marked."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 
 from convlog.eventstore.events import (
     ApprovalAnswered,
@@ -30,11 +29,13 @@ from convlog.eventstore.thread import Thread
 
 from .kept import source_id
 from .messages import output_blocks, summaries
+from .times import iso
 from .visible import visible, visible_line
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TICKS = re.compile("`{3,}")
-_HEADING = re.compile(r"^(#{1,6}\s)", re.MULTILINE)
+_HEADING = re.compile(r"^(#{1,6}\s)")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_CODE_OR_TAG = re.compile(r"(`+)[^`]*\1|<(?=[A-Za-z/!?])")
 
 MARKS = {"pending": "[ ]", "in_progress": "[~]", "done": "[x]", "blocked": "[!]"}
 
@@ -86,27 +87,25 @@ class _Page:
         row = self._thread.store.row(self._thread.id)
         yield f"# {visible_line(row.title or source_id(self._thread))}"
         facts = [f"- thread `{self._thread.id}`"]
-        facts += [f"- {name} `{visible_line(value)}`" for name, value in (("agent", row.agent), ("folder", row.cwd)) if value]
+        facts += [
+            f"- {name} `{visible_line(value)}`" for name, value in (("agent", row.agent), ("folder", row.cwd)) if value
+        ]
         leaves = len(self._tree.leaves())
         yield "\n".join([*facts, f"- {leaves} branch{'' if leaves == 1 else 'es'}, active node {self._thread.head}"])
 
     def _nodes(self, positions: list[int]) -> Iterator[str]:
         here = set(positions)
-        first = {summary.first: (at, summary) for at, summary in self._summaries if {summary.first, summary.last} <= here}
-        last = {summary.last for summary, _ in ((summary, at) for at, summary in first.values())}
-        others = [event for event in self._summaries if event[1].first in here and event[1].last not in here]
-        forks = {node: [child for child in self._tree.children(node) if child not in here] for node in positions}
         for event in self._events(positions):
-            if event.position in first:
-                yield self._summary(*first[event.position])
-            if event.position > 1:
+            node = event.position
+            yield from (self._summary(at, summary) for at, summary in self._summaries if summary.first == node)
+            if node > 1:
                 yield from self._node(event)
-            if event.position in last:
-                yield "*(end of what was summed up)*"
-            if forks[event.position]:
-                yield f"*(forks: {', '.join(map(str, forks[event.position]))})*"
-        for at, summary in others:
-            yield self._summary(at, summary)
+            ended = [at for at, summary in self._summaries if summary.last == node]
+            if ended:
+                yield f"*(end of what summary {', '.join(map(str, ended))} stands for)*"
+            forks = [child for child in self._tree.children(node) if child not in here]
+            if forks:
+                yield f"*(here begin: {', '.join(map(str, forks))})*"
 
     def _events(self, positions: list[int]) -> Iterator[Event]:
         wanted = set(positions)
@@ -125,7 +124,7 @@ class _Page:
     def _node(self, event: Event) -> Iterator[str]:
         heading = f"## {_heading(event)} · {event.position}"
         if event.occurred_at is not None:
-            heading += f" · {_time(event.occurred_at)}"
+            heading += f" · {iso(event.occurred_at, timespec='seconds')}"
         yield heading
         yield from (part for part in _said(event) if part)
         ended = self._ends.get(event.position)
@@ -162,6 +161,17 @@ def _said(event: Event) -> Iterator[str]:
             yield fenced(body.input, "" if body.kind == "custom" else "json")
         case ToolReturned():
             yield from _result(event, body)
+        case ApprovalAsked():
+            yield prose(body.text)
+        case ApprovalAnswered():
+            yield prose(f"{body.decision}, by {body.by}{f': {body.reason}' if body.reason else ''}")
+        case _:
+            yield from _standing(body)
+
+
+def _standing(body: object) -> Iterator[str]:
+    """Give what is set before the talk, or beside it."""
+    match body:
         case InstructionsSet():
             yield from (f"**{visible_line(part.name)}**\n\n{fenced(part.text)}" for part in body.parts if part.text)
         case ToolsSet():
@@ -172,11 +182,10 @@ def _said(event: Event) -> Iterator[str]:
             yield from (f"from `{visible_line(item.origin)}`\n\n{fenced(item.text)}" for item in body.items)
         case TodoWritten():
             rows = ((MARKS.get(todo.status, todo.status), todo.content, todo.note) for todo in body.todos)
-            yield "\n".join(f"- {mark} {visible_line(text)}{f' ({visible_line(note)})' if note else ''}" for mark, text, note in rows)
-        case ApprovalAsked():
-            yield prose(body.text)
-        case ApprovalAnswered():
-            yield prose(f"{body.decision}, by {body.by}{f': {body.reason}' if body.reason else ''}")
+            yield "\n".join(
+                f"- {mark} {visible_line(text)}{f' ({visible_line(note)})' if note else ''}"
+                for mark, text, note in rows
+            )
 
 
 def _segment(body: SegmentAdded) -> str:
@@ -206,8 +215,24 @@ def _content(part: Content) -> str:
 
 
 def prose(text: str) -> str:
-    """Write words as they are; headings among them stay below the page's own."""
-    return _HEADING.sub(r"\\\1", visible(text))
+    """Write words as they are, but so that no heading, tag or open block in them changes the page around them."""
+    lines = []
+    fence = ""
+    for line in visible(text).split("\n"):
+        mark = _FENCE.match(line)
+        if fence:
+            fence = "" if mark and line.strip() == mark[1] and mark[1].startswith(fence) else fence
+        elif mark:
+            fence = mark[1]
+        else:
+            line = _outside_code(_HEADING.sub(r"\\\1", line))  # noqa: PLW2901 - the same line
+        lines.append(line)
+    return "\n".join([*lines, fence] if fence else lines)
+
+
+def _outside_code(line: str) -> str:
+    """Write tags so that they are read, not taken for tags; code in the line stays."""
+    return _CODE_OR_TAG.sub(lambda match: match[0] if match[1] else "\\<", line)
 
 
 def fenced(text: str, language: str = "") -> str:
@@ -215,10 +240,3 @@ def fenced(text: str, language: str = "") -> str:
     longest = max((len(run) for run in _TICKS.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{visible(text)}\n{fence}"
-
-
-def _time(moment_us: int) -> str:
-    try:
-        return (_EPOCH + timedelta(microseconds=moment_us)).strftime("%Y-%m-%d %H:%M:%SZ")
-    except OverflowError:
-        return str(moment_us)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -15,11 +15,15 @@ from convlog.eventstore.events import (
     Event,
     Image,
     InputAdded,
+    InstructionsSet,
+    Part,
     SegmentAdded,
     SummaryAdded,
     Text,
+    Tool,
     ToolCalled,
     ToolReturned,
+    ToolsSet,
 )
 from convlog.eventstore.records import decode_blocks
 from convlog.eventstore.thread import Thread
@@ -144,3 +148,31 @@ def summaries(thread: Thread) -> list[tuple[int, SummaryAdded]]:
     """Give all summaries with their positions."""
     found = thread.events(types=(SummaryAdded.TYPE,), outputs=False)
     return [(event.position, event.body) for event in found if isinstance(event.body, SummaryAdded)]
+
+
+# --- what is in force ---
+
+Named = TypeVar("Named", Part, Tool)
+
+
+def instructions_of(path: Iterable[Event]) -> tuple[Part, ...]:
+    """Give the standing instructions at the end of a path."""
+    return _in_force([(event.position, event.body.parts) for event in path if isinstance(event.body, InstructionsSet)])
+
+
+def tools_of(path: Iterable[Event]) -> tuple[Tool, ...]:
+    """Give the tools declared at the end of a path."""
+    return _in_force([(event.position, event.body.tools) for event in path if isinstance(event.body, ToolsSet)])
+
+
+def _in_force(values: Sequence[tuple[int, tuple[Named, ...]]]) -> tuple[Named, ...]:
+    """Give the last whole value; a member that is cited is taken from where it stands, one that is gone left out."""
+    held = {position: {member.name: member for member in members} for position, members in values}
+    found = []
+    for member in values[-1][1] if values else ():
+        said: Named | None = member
+        while said is not None and said.since is not None:
+            said = held.get(said.since, {}).get(member.name)
+        if said is not None:
+            found.append(said)
+    return tuple(found)

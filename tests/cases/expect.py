@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import time
 from collections.abc import Iterator
 from functools import cached_property
@@ -11,12 +10,13 @@ from typing import Any
 
 import convlog
 from convlog.eventstore.errors import ConvlogError
-from convlog.eventstore.events import InputAdded, SegmentAdded, SummaryAdded, Text, ToolCalled, ToolReturned
+from convlog.eventstore.events import SegmentAdded, SummaryAdded, ToolCalled
 from convlog.projections.calls import calls
-from convlog.projections.replay import recipe_of, replay_call
+from convlog.projections.replay import replay_call
 
-from .neutral import neutral
-from .runner import IN_RECORD, NotYet, Run
+from .neutral import neutral, pairing_problem
+from .runner import NotYet, Process, Run
+from .texts import event_text, has_halves, missing_in_order
 from .worker import assembler as register
 
 WAITING: dict[str, str] = {}
@@ -47,7 +47,7 @@ class Judge:
 
     def judge(self, expect: dict[str, Any], *, partial: bool = False) -> list[str]:
         """Give what does not hold."""
-        failures = []
+        failures: list[str] = []
         with convlog.open(self._run.path) as self._store:
             for key, value in expect.items():
                 failures.extend(f"{key}: {message}" for message in getattr(self, f"_{key}")(value))
@@ -106,12 +106,10 @@ class Judge:
     @cached_property
     def _everything(self) -> list[tuple[str, Any]]:
         """All nodes of all threads, as (thread id, event), shared ones once."""
-        found = []
+        found: list[tuple[str, Any]] = []
         for row in list(self._store.threads())[::-1]:
-            thread = self._store.thread(row.thread)
-            for event in thread.events(first=row.origin_position + 1):
-                if event.is_node and event.position != 1:
-                    found.append((row.thread, event))
+            events = self._store.thread(row.thread).events(first=row.origin_position + 1)
+            found.extend((row.thread, event) for event in events if event.is_node and event.position != 1)
         return found
 
     # --- shape ---
@@ -246,7 +244,7 @@ class Judge:
                 yield f"{label}: kept {kept!r}, sent {sent}"
 
     def _notes_any(self, words: list[str]) -> Iterator[str]:
-        changed = [event for _, event in self._everything if _halves(event.body)]
+        changed = [event for _, event in self._everything if has_halves(event.body)]
         unchanged = not any("\ufffd" in event_text(event, original=False) for _, event in self._everything)
         if not unchanged and not (changed and CHANGED_WORDS & set(words)):
             yield "a text was changed and nothing says so"
@@ -260,10 +258,10 @@ class Judge:
 
     def _active_texts(self, expected: list[str]) -> Iterator[str]:
         texts = [event_text(event) for event in self._thread().path()]
-        yield from _in_order(expected, texts)
+        yield from missing_in_order(expected, texts)
 
     def _leaf_texts(self, expected: list[str]) -> Iterator[str]:
-        leaves = []
+        leaves: list[str] = []
         for row in self._store.threads():
             thread = self._store.thread(row.thread)
             leaves.extend(event_text(thread.event(leaf)) for leaf in thread.tree.leaves())
@@ -271,7 +269,7 @@ class Judge:
 
     def _prompt_texts(self, expected: list[str]) -> Iterator[str]:
         texts = [str(item[3] if item[0] == "result" else item[1]) for item in self._prompt_now()]
-        yield from _in_order(expected, texts)
+        yield from missing_in_order(expected, texts)
 
     def _active_has_calls(self, expected: list[str]) -> Iterator[str]:
         found = {event.body.call for event in self._thread().path() if isinstance(event.body, ToolCalled)}
@@ -346,7 +344,7 @@ class Judge:
             if found != count:
                 yield f"{send}: {found}, expected {count}"
 
-    def _pairs_ok(self, expected: bool) -> Iterator[str]:  # noqa: FBT001 - a case's own value
+    def _pairs_ok(self, expected: bool) -> Iterator[str]:
         for label in self._run.threads or {"t1": ""}:
             problem = pairing_problem(self._prompt_now(label))
             if (problem is None) != expected:
@@ -366,7 +364,7 @@ class Judge:
             if found != output:
                 yield f"{label}: {found!r}, expected {output!r}"
 
-    def _call_ids_unique_in_prompt(self, _expected: bool) -> Iterator[str]:  # noqa: FBT001 - a case's own value
+    def _call_ids_unique_in_prompt(self, _expected: bool) -> Iterator[str]:
         for label in self._run.threads:
             prompt = self._thread(label).prepare(assembler="transcript@1", record=False, despite_approval=True)
             ids = [
@@ -378,7 +376,7 @@ class Judge:
             if len(ids) != len(set(ids)):
                 yield f"{label}: {ids}"
 
-    def _no_dangling_needs(self, _expected: bool) -> Iterator[str]:  # noqa: FBT001 - a case's own value
+    def _no_dangling_needs(self, _expected: bool) -> Iterator[str]:
         for label in self._run.threads:
             for assembler in ("transcript@1", "pruned@1", "turn-memory@6"):
                 prompt = self._thread(label).prepare(assembler=assembler, record=False, despite_approval=True)
@@ -444,19 +442,19 @@ class Judge:
         if (not problems) != expected["ok"]:
             yield f"{problems}"
 
-    def _usable(self, _expected: bool) -> Iterator[str]:  # noqa: FBT001 - a case's own value
+    def _usable(self, _expected: bool) -> Iterator[str]:
         for label in self._live():
             try:
                 self._thread(label).fork().user("still here?")
             except ConvlogError as error:
                 yield f"{label}: {error}"
 
-    def _prompt_utf8(self, _expected: bool) -> Iterator[str]:  # noqa: FBT001 - a case's own value
+    def _prompt_utf8(self, _expected: bool) -> Iterator[str]:
         for label in self._live():
             self._thread(label).prepare(assembler="transcript@1", record=False).body.decode()
         yield from ()
 
-    def _export_roundtrip(self, _expected: bool) -> Iterator[str]:  # noqa: FBT001 - a case's own value
+    def _export_roundtrip(self, _expected: bool) -> Iterator[str]:
         from convlog.eventstore.native_import import import_native
 
         for label in self._live():
@@ -487,7 +485,11 @@ class Judge:
         return (time.perf_counter() - started) * 1000
 
     def _measure_open_rss_mb(self) -> float:
-        return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        process = Process(self._run.path, "read")
+        process.ask({"op": "open", "thread": self._thread().id})
+        peak = process.ask({"op": "peak"})["kib"]
+        process.stop()
+        return float(peak) / 1024
 
     def _measure_prompt_ms(self) -> float:
         started = time.perf_counter()
@@ -517,7 +519,7 @@ class Judge:
         if expected != "kept":
             yield f"an unknown word {expected!r}"
 
-    def _bytes_of_old_events_unchanged(self, _expected: bool) -> Iterator[str]:  # noqa: FBT001 - a case's own value
+    def _bytes_of_old_events_unchanged(self, _expected: bool) -> Iterator[str]:
         for thread, bodies in self._run.old_bytes.items():
             now = [record.body or b"" for record in self._store.log(thread).read(last=len(bodies))]
             if now != bodies:
@@ -533,57 +535,3 @@ def register_again(address: str) -> None:
     name, _, version = address.partition("@")
     if name == "case":
         register(f"case/{version}")
-
-
-def event_text(event: Any, *, original: bool = True) -> str:
-    """Give the text or output of a node."""
-    body = event.body
-    match body:
-        case InputAdded():
-            blocks = [block for block in body.content if isinstance(block, Text)]
-            return "".join(block.original if original else block.text for block in blocks)
-        case SegmentAdded():
-            return body.original if original else body.text
-        case ToolReturned():
-            return (event.output or b"").decode()
-        case _:
-            return ""
-
-
-def _halves(body: Any) -> bool:
-    if isinstance(body, InputAdded):
-        return any(isinstance(block, Text) and block.halves for block in body.content)
-    return bool(getattr(body, "halves", ()))
-
-
-def _in_order(expected: list[str], texts: list[str]) -> Iterator[str]:
-    start = 0
-    for text in expected:
-        found = next((i for i in range(start, len(texts)) if text in texts[i]), None)
-        if found is None:
-            yield f"{text!r} does not come in order"
-        else:
-            start = found + 1
-
-
-def pairing_problem(items: list[list[Any]]) -> str | None:
-    """Say which call or answer of a neutral prompt stands alone or apart."""
-    open_calls: list[str] = []
-    previous = ""
-    for item in items:
-        if item[0] == "call":
-            if previous == "result" and open_calls:
-                return f"{open_calls} have no answer in their batch"
-            open_calls.append(item[1])
-        elif item[0] == "result":
-            if item[1] not in open_calls:
-                return f"the answer to {item[1]} has no call before it"
-            open_calls.remove(item[1])
-        elif open_calls:
-            return f"{open_calls} have no answer in their batch"
-        previous = item[0]
-    return f"{open_calls} have no answer" if open_calls else None
-
-
-NODE_OPS = IN_RECORD
-__all__ = ["Judge", "event_text", "needed", "pairing_problem", "recipe_of"]

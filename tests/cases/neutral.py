@@ -59,3 +59,22 @@ def _output(result: Result) -> str | None:
     if result.status == UNANSWERED:
         return None
     return "".join(part.text for part in result.content if isinstance(part, Text))
+
+
+def pairing_problem(items: list[list[Any]]) -> str | None:
+    """Say which call or answer of a neutral prompt stands alone or apart."""
+    open_calls: list[str] = []
+    previous = ""
+    for item in items:
+        if item[0] == "call":
+            if previous == "result" and open_calls:
+                return f"{open_calls} have no answer in their batch"
+            open_calls.append(item[1])
+        elif item[0] == "result":
+            if item[1] not in open_calls:
+                return f"the answer to {item[1]} has no call before it"
+            open_calls.remove(item[1])
+        elif open_calls:
+            return f"{open_calls} have no answer in their batch"
+        previous = item[0]
+    return f"{open_calls} have no answer" if open_calls else None

@@ -20,7 +20,6 @@ NOWHERE = 2**40
 """Stands for a label that was never made: no store has the position."""
 
 IN_RECORD = ("user", "assistant", "system", "reasoning", "tool_call", "tool_result", "edit", "regenerate")
-SOURCES_WAITING: dict[str, str] = {}
 
 
 class NotYet(Exception):
@@ -41,7 +40,8 @@ class Process:
 
     def ask(self, step: dict[str, Any]) -> dict[str, Any]:
         """Let it carry out one step."""
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(step) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
@@ -189,8 +189,7 @@ class Run:
         if step.get("assembler"):
             self._default_assembler = step["assembler"]
 
-    def _step_crash(self, _index: int, _step: dict[str, Any]) -> None:
-        step = _step
+    def _step_crash(self, _index: int, step: dict[str, Any]) -> None:
         for process in self._writers.values():
             process.kill()
         self._writers.clear()

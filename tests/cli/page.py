@@ -21,7 +21,8 @@ HEAD = """\
 This page is made from the commands: `python -m tests.cli.page` writes it.
 
 Data goes to stdout, words go to stderr. Control characters of stored text (escapes, direction marks, half surrogates)
-are shown as `\\xNN` or `\\uNNNN` and never reach a terminal; `show --raw` alone gives bytes as they are.
+are shown as `\\xNN` or `\\uNNNN` and never reach a terminal. `show --raw`, and `replay --format` into a pipe or a file,
+give bytes as they are.
 
 ## Which store
 

@@ -25,7 +25,9 @@ def test_a_retry_drops_trailing_text_and_reasoning_only(kinds: list[str], count:
         *(("loop_limit", False, True, "incomplete"), ("loop_limit", False, False, "error")),
     ],
 )
-def test_an_abnormal_end_is_incomplete_when_there_is_native_state(end: str, injected: bool, added: bool, state: str) -> None:
+def test_an_abnormal_end_is_incomplete_when_there_is_native_state(
+    end: str, injected: bool, added: bool, state: str
+) -> None:
     assert terminal(end, injected=injected, added=added) == state
 
 

@@ -1,18 +1,20 @@
 """Tool maps: targets of real agents' calls, and what the recorded sessions hold."""
 
 import json
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from convlog.projections.stages.segments_v1 import Segment
+from convlog.projections.stages.segments_v1 import Activity, Segment
 from convlog.projections.tool_maps import AGENTS, tool_map
 from convlog.projections.turn_memory import v6
 from tests.recorded import recorded
 
 
-def activity(agent, tool, given, **more):
+def activity(agent: str | None, tool: str, given: Any) -> Activity:
     raw = given if isinstance(given, str) else json.dumps(given)
-    segment = Segment(kind="tool", tool=tool, input=raw, completed=True, node=7, **more)
+    segment = Segment(kind="tool", tool=tool, input=raw, completed=True, node=7)
     [kept] = v6.memory([segment], "/srv/app", tool_map(agent)).activities
     return kept
 
@@ -57,7 +59,9 @@ PATCH = "*** Begin Patch\n*** Update File: /srv/app/a.py\n@@\n-x\n+y\n*** Add Fi
         (None, "Read", {"file_path": "/srv/app/x.py"}, ""),
     ],
 )
-def test_an_agents_own_tool_leads_to_its_target_and_keeps_its_name(agent: str | None, tool: str, given: Any, target: str) -> None:
+def test_an_agents_own_tool_leads_to_its_target_and_keeps_its_name(
+    agent: str | None, tool: str, given: Any, target: str
+) -> None:
     kept = activity(agent, tool, given)
     assert (kept.tool, kept.target) == (tool, target)
 
@@ -76,7 +80,7 @@ def test_a_server_in_a_tools_name_is_told_and_its_arguments_are_not() -> None:
     assert (kept.tool, kept.server, kept.wrapper) == ("mcp__kb__look_up", "kb", "")
 
 
-def recorded_tools(name):
+def recorded_tools(name: str) -> Iterator[tuple[str, Any]]:
     """Yield the name and input of every call in a recorded session, whatever its format."""
     text = recorded(name).read_text()
     values = [json.loads(text)] if name.endswith(".json") else [json.loads(line) for line in text.splitlines()]
@@ -100,7 +104,9 @@ def recorded_tools(name):
         ("pi", "pi-real.jsonl", set()),
     ],
 )
-def test_the_maps_find_a_target_for_every_call_of_the_recorded_sessions(agent: str | None, name: str, without_target: set[str]) -> None:
+def test_the_maps_find_a_target_for_every_call_of_the_recorded_sessions(
+    agent: str | None, name: str, without_target: set[str]
+) -> None:
     calls = list(recorded_tools(name))
     assert calls
     missing = {tool for tool, given in calls if not activity(agent, tool, given).target}

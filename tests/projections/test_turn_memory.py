@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,6 +14,7 @@ from convlog.projections.stages.segments_v1 import (
     Activity,
     Facts,
     FailedCommand,
+    HistoricalCall,
     Memory,
     Promoted,
     Segment,
@@ -20,7 +22,7 @@ from convlog.projections.stages.segments_v1 import (
 )
 from convlog.projections.tool_maps import tool_map
 from convlog.projections.turn_memory import v1, v2, v3, v4, v5, v6
-from tests.vectors.turn_memory import run
+from tests.vectors.turn_memory import Version, run
 
 WORKSPACE = "/srv/app"
 KEEN = tool_map("keen")
@@ -32,33 +34,33 @@ VECTORS = [
 ]
 
 
-def text(words):
+def text(words: str) -> Segment:
     return Segment(kind="text", text=words)
 
 
-def tool(name, given=None, /, **more):
+def tool(name: str, given: str | dict[str, Any] | None = None, /, **more: Any) -> Segment:
     raw = "" if given is None else given if isinstance(given, str) else json.dumps(given)
     return Segment(kind="tool", tool=name, input=raw, completed=more.pop("completed", True), **more)
 
 
-def bash(command="", given=None, /, **more):
+def bash(command: str = "", given: dict[str, Any] | None = None, /, **more: Any) -> Segment:
     return tool("bash", given, command=command, shell=True, **more)
 
 
-def kept(version, *segments, workspace=WORKSPACE):
+def kept(version: Version, *segments: Segment, workspace: str = WORKSPACE) -> Memory:
     return version.memory(segments, workspace, KEEN)
 
 
-def only(version, segment):
+def only(version: Version, segment: Segment) -> Activity:
     [activity] = kept(version, segment).activities
     return activity
 
 
-def calls(version, memory, index=0):
+def calls(version: Version, memory: Memory, index: int = 0) -> list[HistoricalCall]:
     return [call for step in version.steps(memory, index) for call in step.calls]
 
 
-def results(version, memory):
+def results(version: Version, memory: Memory) -> list[str]:
     return [call.result for call in calls(version, memory)]
 
 
@@ -467,7 +469,9 @@ activities = st.lists(
 
 @pytest.mark.parametrize("version", [v4, v5, v6])
 @given(prose=st.text(max_size=12), given_activities=activities)
-def test_the_texts_of_the_steps_make_up_the_prose(version: Version, prose: str, given_activities: list[Activity]) -> None:
+def test_the_texts_of_the_steps_make_up_the_prose(
+    version: Version, prose: str, given_activities: list[Activity]
+) -> None:
     memory = Memory(prose, activities=tuple(given_activities))
     steps = version.steps(memory, 0)
     assert "".join(step.text for step in steps) == prose
@@ -478,7 +482,9 @@ def test_the_texts_of_the_steps_make_up_the_prose(version: Version, prose: str, 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @given(given_segments=segments)
-def test_fresh_memory_is_valid_and_replays_every_completed_call(version: Version, given_segments: list[Segment]) -> None:
+def test_fresh_memory_is_valid_and_replays_every_completed_call(
+    version: Version, given_segments: list[Segment]
+) -> None:
     numbered = [msgspec.structs.replace(segment, node=place) for place, segment in enumerate(given_segments, 1)]
     memory = kept(version, *numbered)
     assert memory.prose == "".join(segment.text for segment in numbered if segment.kind == "text")

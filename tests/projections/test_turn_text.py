@@ -90,7 +90,9 @@ class TestPaths:
             ("", "/srv/app", ""),
         ],
     )
-    def test_only_absolute_paths_inside_the_workspace_are_relativised(self, path: str, workspace: str, expected: str) -> None:
+    def test_only_absolute_paths_inside_the_workspace_are_relativised(
+        self, path: str, workspace: str, expected: str
+    ) -> None:
         assert text.relativise(path, workspace) == expected
 
     @pytest.mark.parametrize(
@@ -105,7 +107,9 @@ class TestPaths:
             ("a.py", "../up", "a.py"),
         ],
     )
-    def test_version_one_says_outside_paths_from_the_workspace_too(self, path: str, workspace: str, expected: str) -> None:
+    def test_version_one_says_outside_paths_from_the_workspace_too(
+        self, path: str, workspace: str, expected: str
+    ) -> None:
         assert text.relative_path(path, workspace) == expected
 
     @pytest.mark.parametrize(
@@ -234,5 +238,5 @@ class TestInputs:
             *((float("nan"), None), (float("inf"), None), (True, None)),
         ],
     )
-    def test_exit_codes_are_truncated_and_zero_is_none(self, code: float | None, expected: str) -> None:
+    def test_exit_codes_are_truncated_and_zero_is_none(self, code: float | None, expected: int | None) -> None:
         assert text.exit_code(Facts(exit_code=code)) == expected

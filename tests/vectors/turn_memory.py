@@ -1,17 +1,29 @@
 """Runs examples of TurnMemory's rules: kinds turn_memory, history_steps, text_render and retry_rewind."""
 
 import json
-from types import ModuleType
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import msgspec
 
 from convlog.projections.stages.retry_v1 import surviving
 from convlog.projections.stages.segments_v1 import Activity, Facts, FailedCommand, Memory, Segment, Step
+from convlog.projections.stages.tool_map_v1 import ToolMap
 from convlog.projections.tool_maps import tool_map
 from convlog.projections.turn_memory import v1, v2, v3, v4, v5, v6
 
-VERSIONS: dict[str, ModuleType] = {
+
+class Version(Protocol):
+    """A version of TurnMemory, a module: what it keeps of a turn and how it replays that."""
+
+    def memory(self, segments: Sequence[Segment], workspace: str, tool_map: ToolMap, /) -> Memory: ...
+
+    def steps(self, memory: Memory, index: int, /) -> list[Step]: ...
+
+    def render_text(self, memory: Memory, /) -> str: ...
+
+
+VERSIONS: dict[str, Version] = {
     f"turn_memory/{number}": module for number, module in enumerate((v1, v2, v3, v4, v5, v6), start=1)
 }
 
@@ -68,10 +80,9 @@ def activity(given: dict[str, Any]) -> Activity:
     return Activity(**values)
 
 
-def _kept(version: ModuleType, given: dict[str, Any]) -> Memory:
+def _kept(version: Version, given: dict[str, Any]) -> Memory:
     segments = [segment(item) for item in given["segments"]]
-    kept: Memory = version.memory(segments, given.get("workspace", ""), tool_map())
-    return kept
+    return version.memory(segments, given.get("workspace", ""), tool_map())
 
 
 def _turn_memory(given: dict[str, Any]) -> dict[str, Any]:
