@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from . import append, breakdown, encoding, fork, growth, importing, proof, read, scale, size, startup
+from . import append, breakdown, deriving, encoding, fork, growth, importing, proof, read, scale, size, startup
 from .harness import SMOKE, Figure, Group, Sizes, table
 
 GROUPS: dict[str, Group] = {
@@ -21,6 +21,7 @@ GROUPS: dict[str, Group] = {
     "fork": fork.run,
     "growth": growth.run,
     "read": read.run,
+    "deriving": deriving.run,
     "encoding": encoding.run,
     "proof": proof.run,
     "size": size.run,

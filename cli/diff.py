@@ -128,7 +128,7 @@ def _inline(shell: Shell, found: list[tuple[str, str]]) -> str:
             parts.append(shell.paint(f"[-{visible(text)}-]", fg="red"))
         else:
             parts.append(shell.paint(f"{{+{visible(text)}+}}", fg="green"))
-    return "  " + " ".join(parts)
+    return "  " + "".join(parts)
 
 
 def _emit(shell: Shell, left: Named, right: Named, comparison: Comparison) -> None:

@@ -177,27 +177,6 @@ def _check_time(time: int) -> None:
         raise PayloadRejected(f"occurred_at {time!r:.40} is no time", hint="give integer microseconds UTC")
 
 
-def record_hash(thread: str, previous: bytes | None, record: Record) -> bytes:
-    """Compute the hash that a stored record must have."""
-    return hash_header(
-        header(
-            thread,
-            record.position,
-            previous,
-            record.parent,
-            record.head,
-            record.refs,
-            record.type,
-            record.version,
-            record.recorded_at,
-            record.occurred_at,
-            record.source,
-            record.key,
-            record.commitment,
-        )
-    )
-
-
 def new_salt(entropy: Entropy) -> bytes:
     """Draw a commitment's salt."""
     return entropy(SALT_BYTES)

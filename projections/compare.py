@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 from itertools import pairwise
@@ -164,19 +165,33 @@ def _field_changes(old: Derived, new: Derived) -> Iterator[FieldChange]:
         yield FieldChange(name, None if was is None else was.decode(), None if is_ is None else is_.decode(), sources)
 
 
+TOKENS_MAX = 2000
+"""Texts of more words and signs are compared by what stands between spaces: the finer way takes long."""
+
+_FINE = re.compile(r"\w+|\s+|[^\w\s]")
+_COARSE = re.compile(r"\s+|\S+")
+
+
 def words(old: str, new: str) -> list[tuple[str, str]]:
-    """Give the word-level difference of two texts as ("same" | "gone" | "added", words)."""
-    left, right = old.split(" "), new.split(" ")
+    """Give the difference of two texts by words and signs, as ("same" | "gone" | "added", text) in order.
+
+    What is the same or gone makes up the first text, what is the same or added the second.
+    """
+    left, right = _tokens(old, new)
     found: list[tuple[str, str]] = []
     for tag, a, b, c, d in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
         if tag == "equal":
-            found.append(("same", " ".join(left[a:b])))
+            found.append(("same", "".join(left[a:b])))
             continue
-        if a < b:
-            found.append(("gone", " ".join(left[a:b])))
-        if c < d:
-            found.append(("added", " ".join(right[c:d])))
+        found += [(word, text) for word, text in (("gone", "".join(left[a:b])), ("added", "".join(right[c:d]))) if text]
     return found
+
+
+def _tokens(old: str, new: str) -> tuple[list[str], list[str]]:
+    left, right = _FINE.findall(old), _FINE.findall(new)
+    if max(len(left), len(right)) > TOKENS_MAX:
+        return _COARSE.findall(old), _COARSE.findall(new)
+    return left, right
 
 
 class PrefixReport(msgspec.Struct, frozen=True):

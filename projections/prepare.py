@@ -130,7 +130,8 @@ def prepare(
         profile: a profile's id, file or bytes, in place of `model`.
         options: max_tokens, tool choice, thinking and further members of the request.
         parameters: the assembler's parameters.
-        instructions, tools: what stands before the talk; recorded at the head when it differs from what is in force.
+        instructions: what the agent is told before the talk; recorded at the head when other than what is in force.
+        tools: the tools that it is offered; recorded likewise.
         leaf: the node to prepare at; default: the head.
         record: whether to append the manifest (`call.prepared`).
         capture: whether to keep the rendered bytes as an attachment.
@@ -144,13 +145,7 @@ def prepare(
     """
     data = _profile_bytes(model if profile is None else profile)
     target = load_profile(data)
-    recipe = derive.Recipe(
-        assembler=assembler,
-        encoder=encoder or newest_encoder(target.format),
-        profile=data,
-        parameters=_parameters(assembler, parameters),
-        options=_options(options),
-    )
+    recipe = _recipe(assembler, encoder or newest_encoder(target.format), data, parameters, options)
     _check_encoder(recipe.encoder, target)
     with thread.store.mutex:
         thread.refresh()
@@ -194,6 +189,16 @@ def _profile_bytes(source: str | Path | bytes) -> bytes:
         load_profile(source)
         return Path(source).read_bytes()
     return profile_bytes(source)
+
+
+def _recipe(
+    assembler: str,
+    encoder: str,
+    profile: bytes,
+    parameters: dict[str, Any] | None,
+    options: Options | dict[str, Any] | None,
+) -> derive.Recipe:
+    return derive.Recipe(assembler, encoder, profile, _parameters(assembler, parameters), _options(options))
 
 
 def _options(given: Options | dict[str, Any] | None) -> Options:

@@ -190,22 +190,10 @@ def _key(parts: ResponseParts, call: int | None) -> str | None:
 
 def _body(part: Part, response: str, index: int) -> tuple[Body, bytes | None]:
     match part:
-        case TextPart():
+        case TextPart() | ReasoningPart():
             text, halves = split_halves(part.text)
             body: Body = SegmentAdded(
-                text=text,
-                halves=halves,
-                response=response,
-                part=index,
-                item=part.item,
-                needs=part.needs,
-                signature=part.signature,
-                opaque=part.opaque,
-            )
-        case ReasoningPart():
-            text, halves = split_halves(part.text)
-            body = SegmentAdded(
-                kind="reasoning",
+                kind="text" if isinstance(part, TextPart) else "reasoning",
                 text=text,
                 halves=halves,
                 response=response,

@@ -42,6 +42,7 @@ def changed(name: str, key: str, value: Any) -> dict[str, Any]:
         ("s-turn-memory-1", "turn_memory", {"prose": "", "entries": []}),
         ("s-secret-1", "must_not_contain", {"text": "welcome", "in": ["prompt"]}),
         ("s-long-thread-1", "count", {"nodes": 1}),
+        ("s-long-thread-1", "bounds", {"open_rss_mb": 1}),
     ],
 )
 def test_a_changed_expectation_fails(name: str, key: str, value: Any) -> None:

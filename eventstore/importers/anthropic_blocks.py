@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Raw
@@ -16,6 +16,7 @@ from ..events import (
     Content,
     Document,
     Foreign,
+    Halves,
     Image,
     SegmentAdded,
     SegmentKind,
@@ -24,6 +25,7 @@ from ..events import (
     ToolReturned,
     Usage,
 )
+from ..records import encode_blocks
 from .slices import Entries, Fields, clean_text, fields_of, items_of, name_of, object_text, spelled, text_of
 
 PROVIDER = "anthropic"
@@ -98,21 +100,40 @@ def contents_of(blocks: Sequence[Raw], attach: Attach) -> tuple[tuple[Content, .
     return tuple(content for content, _ in found), text
 
 
-def output_of(content: Raw | None, attach: Attach) -> tuple[str | tuple[Content, ...] | None, Raw | None]:
-    """Give a result's output as text or blocks, and what it was where it is neither."""
+def result_fields(block: Raw) -> Fields | None:
+    """Give the entries of a block that is a result of a call; None for any other."""
+    fields = fields_of(block)
+    if fields is None or name_of(fields.get("type")) != "tool_result":
+        return None
+    return fields if name_of(fields.get("tool_use_id")) else None
+
+
+class Output(msgspec.Struct, frozen=True):
+    """A result's output, as an event holds it."""
+
+    data: bytes | None = None
+    form: Literal["text", "blocks", "json"] = "text"
+    text: str | None = None
+    """The output, where it is text."""
+    halves: Halves = ()
+
+
+def output_of(content: Raw | None, attach: Attach) -> Output:
+    """Read a result's output: text, blocks, or JSON where it is neither."""
     if content is None:
-        return None, None
-    text = text_of(content)
+        return Output()
+    text = clean_text(content)
     if text is not None:
-        return text, None
+        return Output(text[0].encode(), "text", *text)
     blocks = items_of(content)
     if blocks is None:
-        return None, content
+        return Output(spelled(content).encode(), "json")
     found = [content_of(block, attach) for block in blocks]
-    return tuple(
+    whole = tuple(
         Foreign(json=spelled(block), provider=PROVIDER) if rest else item
         for block, (item, rest) in zip(blocks, found, strict=True)
-    ), None
+    )
+    return Output(encode_blocks(whole), "blocks")
 
 
 def part_of(block: Raw, response: str, extra: Entries) -> tuple[Body, bytes | None]:

@@ -7,12 +7,10 @@ from itertools import groupby
 
 from msgspec import Raw
 
-from ..canonical import split_halves
 from ..events import InputAdded, SegmentAdded, Source, Text, ToolReturned
-from ..records import encode_blocks
-from .anthropic_blocks import Attach, contents_of, output_of, part_of
+from .anthropic_blocks import Attach, contents_of, output_of, part_of, result_fields
 from .base import Item
-from .slices import Entries, Fields, clean_text, fields_of, items_of, name_of, object_text, spelled
+from .slices import Entries, Fields, clean_text, items_of, name_of, object_text
 
 _RESULT = frozenset({"type", "tool_use_id", "content", "is_error"})
 _EMPTY = b'""'
@@ -32,7 +30,7 @@ def user_items(fields: Fields, attach: Attach) -> tuple[Item, ...] | None:
 
 def _user_items(blocks: Sequence[Raw], rest: Entries, attach: Attach) -> Iterator[Item]:
     """What the message has over goes with its first item."""
-    read = [(block, _result_fields(block)) for block in blocks]
+    read = [(block, result_fields(block)) for block in blocks]
     is_answering = any(fields is not None for _, fields in read)
     for is_result, group in groupby(read, key=lambda pair: pair[1] is not None):
         if not is_result:
@@ -48,36 +46,21 @@ def _user_items(blocks: Sequence[Raw], rest: Entries, attach: Attach) -> Iterato
         yield Item(body=InputAdded(content=(), extra=object_text(rest)), source=USER)
 
 
-def _result_fields(block: Raw) -> Fields | None:
-    fields = fields_of(block)
-    if fields is None or name_of(fields.get("type")) != "tool_result":
-        return None
-    return fields if name_of(fields.get("tool_use_id")) else None
-
-
 def _result(fields: Fields, rest: Entries, attach: Attach) -> Item:
-    said, other = output_of(fields.get("content"), attach)
+    output = output_of(fields.get("content"), attach)
     over: Entries = [entry for entry in fields.items() if entry[0] not in _RESULT]
     is_error = bytes(fields.get("is_error", b"")) == b"true"
     if "is_error" in fields and not is_error:
         over.append(("is_error", fields["is_error"]))
     text = object_text(over)
-    words, halves = split_halves(said) if isinstance(said, str) else (None, ())
-    output = None
-    if words is not None:
-        output = words.encode()
-    elif other is not None:
-        output = spelled(other).encode()
-    elif said is not None and not isinstance(said, str):
-        output = encode_blocks(said)
     body = ToolReturned(
         call=name_of(fields["tool_use_id"]) or "",
         status="error" if is_error else "ok",
-        form="json" if other is not None else "text" if said is None or words is not None else "blocks",
-        halves=halves,
+        form=output.form,
+        halves=output.halves,
         extra=object_text(rest if text is None else [*rest, ("block", text.encode())]),
     )
-    return Item(body=body, source=TOOL, output=output)
+    return Item(body=body, source=TOOL, output=output.data)
 
 
 def answer_items(fields: Fields, response: str, source: Source) -> tuple[Item, ...] | None:

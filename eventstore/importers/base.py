@@ -44,7 +44,9 @@ class ThreadInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A thread of the source, as it is to be made when the store has it not."""
 
     id: str
-    """The source's own id: the thread's creation key, and its source id."""
+    """The source's own id: the thread's creation key, and its source id unless that is another one."""
+    source_id: str | None = None
+    """The name that the source knows it by, where that is not enough to tell it from others."""
     agent: str | None = None
     title: str | None = None
     cwd: str | None = None

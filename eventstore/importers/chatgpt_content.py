@@ -10,6 +10,7 @@ from msgspec import Raw
 from ..canonical import split_halves
 from ..events import Content, Foreign, Image, Text
 from .conversations import Node, canonical
+from .known import key_part
 from .slices import Entries, Fields, fields_of, is_true, items_of, name_of, object_text, spelled, text_of, value_of
 
 PROVIDER = "openai"
@@ -69,7 +70,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     def rest(self, mapped: Collection[str]) -> str | None:
         """Give the JSON text of what has no place in an event; `mapped` are the content's entries that have one."""
         node = self.node
-        dropped = {"message"} | ({"id"} if name_of(node.fields.get("id")) == node.id else set())
+        is_told = name_of(node.fields.get("id")) == node.id == key_part(node.id)
+        dropped = {"message"} | ({"id"} if is_told else set())
         outer: Entries = [
             entry
             for entry in node.fields.items()

@@ -12,12 +12,11 @@ from typing import BinaryIO
 
 import msgspec
 
-from ..errors import PayloadRejected
 from .base import Desk, Entry, Place, Title
 from .claude_code_messages import Line, assistant_line, queued_line, user_line
 from .claude_code_threads import Threads
 from .known import Identity
-from .lines import LineReader, Progress, Record
+from .lines import LineReader, Progress, Record, first_objects
 from .report import ImportReport
 from .slices import Fields, fields_of, has_doubled_key, is_true, items_of, name_of, text_of
 from .times import microseconds
@@ -42,7 +41,6 @@ KINDS = frozenset(
 TELLING = frozenset({"parentUuid", "isSidechain", "sessionId", "leafUuid", "uuid", "messageId"})
 """Fields that tell a line of one of these kinds from another program's."""
 
-LINES_LOOKED_AT = 20
 EARLY_MAX = 1000
 """Lines held back until one says which session this is."""
 
@@ -57,12 +55,8 @@ class ClaudeCode:
 
     def detect(self, head: bytes, path: Path | None) -> bool:  # noqa: ARG002 - the protocol's form
         """Whether one of the first lines is a record of such a session."""
-        for line in head.splitlines()[:LINES_LOOKED_AT]:
-            try:
-                fields = fields_of(line.strip())
-            except (PayloadRejected, UnicodeDecodeError):
-                continue
-            if fields and name_of(fields.get("type")) in KINDS and not TELLING.isdisjoint(fields):
+        for fields in first_objects(head):
+            if name_of(fields.get("type")) in KINDS and not TELLING.isdisjoint(fields):
                 return True
         # A first line that is longer than what was looked at.
         return b"\n" not in head and b'"parentUuid"' in head and b'"sessionId"' in head

@@ -10,14 +10,14 @@ from msgspec import Raw
 
 from ..canonical import split_halves
 from ..events import Content, InputAdded, RecordKept, SegmentAdded, Source, Text, ToolReturned, TurnState
-from ..records import NAME_LENGTH_MAX, encode_blocks
-from .anthropic_blocks import PROVIDER, Attach, contents_of, output_of, part_of, usage_of
+from ..records import NAME_LENGTH_MAX
+from .anthropic_blocks import PROVIDER, Attach, contents_of, output_of, part_of, result_fields, usage_of
 from .base import Compaction, Entry, Item, Place, Response, ThreadInfo, Title, is_name
 from .claude_code_results import INTERRUPTED, outcome
 from .claude_code_threads import AGENT, COPY_LABELS
 from .known import Identity
 from .lines import Record
-from .slices import Entries, Fields, fields_of, is_true, items_of, name_of, object_text, spelled, text_of
+from .slices import Entries, Fields, fields_of, is_true, items_of, name_of, object_text, text_of
 from .times import is_plain
 
 SYNTHETIC = "<synthetic>"
@@ -141,7 +141,7 @@ def user_line(line: Line, message: Fields, attach: Attach, keeps: Mapping[str, s
 
 def _items(line: Line, blocks: Sequence[Raw], extra: Entries, attach: Attach) -> Iterator[Item]:
     """Give results, and inputs of what stands between them, in order; what the line has over goes with the first."""
-    read = [(block, _result_fields(block)) for block in blocks]
+    read = [(block, result_fields(block)) for block in blocks]
     results = sum(fields is not None for _, fields in read)
     stated = line.fields.get("toolUseResult") if results == 1 else None
     for is_result, group in groupby(read, key=lambda pair: pair[1] is not None):
@@ -172,40 +172,25 @@ def _is_mark(content: tuple[Content, ...]) -> bool:
     return len(content) == 1 and isinstance(text := content[0], Text) and text.text.startswith(INTERRUPTED)
 
 
-def _result_fields(block: Raw) -> Fields | None:
-    fields = fields_of(block)
-    if fields is None or name_of(fields.get("type")) != "tool_result":
-        return None
-    return fields if name_of(fields.get("tool_use_id")) else None
-
-
 def _result(fields: Fields, stated: Raw | None, extra: Entries, attach: Attach) -> Item:
-    said, other = output_of(fields.get("content"), attach)
+    output = output_of(fields.get("content"), attach)
     rest: Entries = [entry for entry in fields.items() if entry[0] not in _RESULT_MAPPED]
     if "is_error" in fields and bytes(fields["is_error"]) != b"true":
         rest.append(("is_error", fields["is_error"]))  # false, and not there, are two things to an export
     text = object_text(rest)
     if text is not None:
         extra = [*extra, ("block", text.encode())]
-    words, halves = split_halves(said) if isinstance(said, str) else (None, ())
-    found = outcome(fields.get("is_error"), words, stated)
+    found = outcome(fields.get("is_error"), output.text, stated)
     body = ToolReturned(
         call=name_of(fields["tool_use_id"]) or "",
         status=found.status,
         facts=found.facts,
-        form="json" if other is not None else "text" if said is None or words is not None else "blocks",
-        halves=halves,
+        form=output.form,
+        halves=output.halves,
         duration_us=found.duration_us,
         extra=object_text(extra),
     )
-    output = None
-    if words is not None:
-        output = words.encode()
-    elif other is not None:
-        output = spelled(other).encode()
-    elif said is not None and not isinstance(said, str):
-        output = encode_blocks(said)
-    return Item(body=body, source=TOOL, output=output)
+    return Item(body=body, source=TOOL, output=output.data)
 
 
 def _compaction(line: Line, items: Sequence[Item], keeps: Mapping[str, str], extra: str | None) -> Compaction:

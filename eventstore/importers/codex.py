@@ -34,6 +34,7 @@ from .codex_lines import (
 )
 from .codex_outputs import outcome
 from .codex_threads import id_in, thread_of
+from .hashes import Hashes
 from .headless import continued_thread
 from .known import Identity, parse_key
 from .lines import Progress, Record
@@ -98,9 +99,9 @@ class CodexMapping:
         self._thread: ThreadInfo | None = None
         self._is_headless = False
         """Whether the lines go on with what an earlier import brought."""
-        self._seen: set[int] = set()
-        self._repeats: dict[int, int] = {}
-        """How often a line was met that was met before, by its hash."""
+        self._seen = Hashes()
+        self._repeats: dict[str, int] = {}
+        """How often a line was met that was met before."""
         self._form = ""
 
     def map(self, record: Record) -> Entry | None:
@@ -154,14 +155,13 @@ class CodexMapping:
     def _identify(self, thread: ThreadInfo, record: Record) -> Identity:
         """Give a line's identity: its content, and which of the lines with this content it is."""
         found = Identity(None, record.data)
-        name = hash(found.id)
-        if name not in self._seen and not self._is_headless:
-            self._seen.add(name)
+        if not self._is_headless and self._seen.add(found.id):
             return found
-        number = self._repeats.get(name, 0 if self._is_headless else 1) + 1
+        number = self._repeats.get(found.id, 0 if self._is_headless else 1) + 1
         while self._is_headless and self._desk.holds(thread.id, _numbered(found.id, number)):
             number += 1
-        self._repeats[name] = number
+        if number > 1:
+            self._repeats[found.id] = number
         return Identity(_numbered(found.id, number), record.data)
 
     # --- meaning ---

@@ -46,11 +46,11 @@ class Compactions:
         return line.entry(thread, [line.verbatim()], compaction=compaction)
 
     def _rest(self, line: Line, items: Sequence[Raw]) -> Entries:
-        """Give what is over: items that stood before as `{"record": ID}`, the message as `""` where it is the text."""
+        """Give what is over: items that stood before as `{"record": ID}`, a message that is the text as `true`."""
         over: Entries = []
         for name, value in line.payload.items():
             if name == "message" and text_of(value):
-                over.append((name, b'""'))
+                over.append((name, b"true"))
             elif name == "replacement_history" and bytes(memoryview(value)[:1]) == b"[":
                 over.append((name, b"[" + b",".join(self._named(item) for item in items) + b"]"))
             else:

@@ -15,12 +15,11 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Raw
 
-from ..errors import PayloadRejected
 from ..events import RecordKept, TurnState
 from .base import Compaction, Entry, Item, Place, Reader, Response, ThreadInfo, Title
 from .documents import DocumentReader
 from .known import Identity
-from .lines import LineReader, Progress, Record
+from .lines import LineReader, Progress, Record, first_objects
 from .openai_items import text_content
 from .report import ImportReport
 from .slices import Entries, Fields, fields_of, name_of, object_text, text_of
@@ -34,7 +33,6 @@ KINDS = frozenset({META, ITEM, EVENT, COMPACTED, CONTEXT})
 BARE, DOCUMENT = "bare", "document"
 """The two older outer forms, as a thread's label `form` names them."""
 
-LINES_LOOKED_AT = 20
 LOOKED_AHEAD = 8
 """Records behind a bare header among which the first input names the folder."""
 
@@ -154,13 +152,8 @@ def begins_rollout(head: bytes) -> bool:
     """Whether a file that begins so is a rollout."""
     if is_document(head):
         return b'"items"' in head and b'"session"' in head
-    for text in head.splitlines()[:LINES_LOOKED_AT]:
-        try:
-            fields = fields_of(text.strip())
-        except (PayloadRejected, UnicodeDecodeError):
-            continue
-        if fields and _tells(fields):
-            return True
+    if any(_tells(fields) for fields in first_objects(head)):
+        return True
     # A first line that is longer than what was looked at.
     return b"\n" not in head and b'"session_meta"' in head and b'"payload"' in head
 

@@ -11,17 +11,15 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import BinaryIO, Protocol
 
 import msgspec
-from blake3 import blake3
 from msgspec import Raw
 
-from ..errors import PayloadRejected
 from ..events import RecordKept, TurnState
 from .base import Desk, Entry, Item, Place, Response, ThreadInfo, Title
-from .documents import Broken, Scanner, TooLong
+from .documents import Broken, ScanningReader, TooLong
 from .known import Identity
-from .lines import BOM, Progress, Record, read_record
+from .lines import BOM, Progress, Record
 from .report import ImportReport
-from .slices import Fields, fields_of, is_too_deep, value_of
+from .slices import Fields, fields_of, value_of
 
 OPENING, CURRENT = "conversation:", "current:"
 """Begin the ids of the records that come before and behind a conversation's messages."""
@@ -99,17 +97,12 @@ Parse = Callable[[Fields, int, ImportReport], Conversation]
 """Reads a conversation: its entries, its number, and where oddities go."""
 
 
-class ConversationReader:
+class ConversationReader(ScanningReader):
     """The records of an export, conversation by conversation; several lists may follow each other."""
 
-    torn = stump = b""
-
     def __init__(self, stream: BinaryIO, report: ImportReport, progress: Progress | None, parse: Parse) -> None:
-        self._report = report
-        self._progress = progress
+        super().__init__(stream, report, progress)
         self._parse = parse
-        self._hasher = blake3()
-        self._scanner = Scanner(stream, self._take)
 
     def __iter__(self) -> Iterator[Record]:
         for conversation in self.conversations():
@@ -127,14 +120,7 @@ class ConversationReader:
             record = self._record(number, data)
             if record is not None and record.fields is not None:
                 yield self._parse(record.fields, number, report)
-        self._scanner.drain()
-        report.digest = self._hasher.hexdigest()
-
-    def _take(self, chunk: bytes) -> None:
-        self._hasher.update(chunk)
-        self._report.size += len(chunk)
-        if self._progress is not None:
-            self._progress(self._report.size)
+        self._finish()
 
     def _values(self) -> Iterator[bytes]:
         """Give the text of each conversation; what is none costs itself, and a break what comes behind it."""
@@ -163,25 +149,11 @@ class ConversationReader:
 
     def _record(self, number: int, data: bytes) -> Record | None:
         """Read a conversation's JSON; None, with the reason reported, for what is none."""
-        report = self._report
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            data = data.decode(errors="replace").encode()
-            report.warn(number, "invalid_utf8", "bytes that are no UTF-8 became U+FFFD")
-            report.repaired += 1
-        if is_too_deep(data):
-            self._lose(number, "too_deep", "nested deeper than JSON is read here")
-            return None
-        try:
-            record = read_record(number, data)
-        except PayloadRejected as error:
-            self._lose(number, "bad_record", error.message)
-            return None
-        if record.fields is None:
+        record = self._decoded(number, data)
+        if record is None:
+            self._report.records += 1
+        elif record.fields is None:
             self._lose(number, "not_object", f"no conversation: {data[:80].decode(errors='replace')}")
-        elif record.doubled:
-            report.warn(number, "doubled_key", "an object names a key twice; the last one counts")
         return record
 
 

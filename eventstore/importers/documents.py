@@ -155,33 +155,66 @@ class Scanner:
         return at - self._at, depth, in_string
 
 
-class DocumentReader:
-    """The records of a document: its object without the array, the array's items, and what stood behind the array."""
+class ScanningReader:
+    """What readers share that step through JSON text: the bytes are counted, and damage costs one value."""
 
     torn = stump = b""
 
-    def __init__(self, stream: BinaryIO, report: ImportReport, array: str, progress: Progress | None = None) -> None:
+    def __init__(self, stream: BinaryIO, report: ImportReport, progress: Progress | None) -> None:
         self._report = report
-        self._array = array
         self._progress = progress
         self._hasher = blake3()
         self._scanner = Scanner(stream, self._take)
-
-    def __iter__(self) -> Iterator[Record]:
-        report, scanner = self._report, self._scanner
-        try:
-            yield from self._document()
-        except Broken as broken:
-            report.records += 1
-            report.lose(WHOLE, str(broken), "the document breaks off")
-        scanner.drain()
-        report.digest = self._hasher.hexdigest()
 
     def _take(self, chunk: bytes) -> None:
         self._hasher.update(chunk)
         self._report.size += len(chunk)
         if self._progress is not None:
             self._progress(self._report.size)
+
+    def _finish(self) -> None:
+        """Read what is left, so that the digest is that of the whole."""
+        self._scanner.drain()
+        self._report.digest = self._hasher.hexdigest()
+
+    def _decoded(self, number: int, data: bytes) -> Record | None:
+        """Read one value; None, with the reason reported, for what is no JSON."""
+        report = self._report
+        whole = data
+        try:
+            data.decode()
+        except UnicodeDecodeError:
+            whole = data.decode(errors="replace").encode()
+        if is_too_deep(whole):
+            report.lose(number, "too_deep", "nested deeper than JSON is read here")
+            return None
+        try:
+            record = read_record(number, whole)
+        except PayloadRejected as error:
+            report.lose(number, "bad_record", error.message)
+            return None
+        if whole is not data:
+            report.warn(number, "invalid_utf8", "bytes that are no UTF-8 became U+FFFD")
+            report.repaired += 1
+        if record.doubled:
+            report.warn(number, "doubled_key", "an object names a key twice; the last one counts")
+        return record
+
+
+class DocumentReader(ScanningReader):
+    """The records of a document: its object without the array, the array's items, and what stood behind the array."""
+
+    def __init__(self, stream: BinaryIO, report: ImportReport, array: str, progress: Progress | None = None) -> None:
+        super().__init__(stream, report, progress)
+        self._array = array
+
+    def __iter__(self) -> Iterator[Record]:
+        try:
+            yield from self._document()
+        except Broken as broken:
+            self._report.records += 1
+            self._report.lose(WHOLE, str(broken), "the document breaks off")
+        self._finish()
 
     def _document(self) -> Iterator[Record]:
         scanner = self._scanner
@@ -236,24 +269,7 @@ class DocumentReader:
             yield from self._read(WHOLE, text.encode())
 
     def _read(self, number: int, data: bytes) -> Iterator[Record]:
-        report = self._report
-        report.records += 1
-        whole = data
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            whole = data.decode(errors="replace").encode()
-        if is_too_deep(whole):
-            report.lose(number, "too_deep", "nested deeper than JSON is read here")
-            return
-        try:
-            record = read_record(number, whole)
-        except PayloadRejected as error:
-            report.lose(number, "bad_record", error.message)
-            return
-        if whole is not data:
-            report.warn(number, "invalid_utf8", "bytes that are no UTF-8 became U+FFFD")
-            report.repaired += 1
-        if record.doubled:
-            report.warn(number, "doubled_key", "an object names a key twice; the last one counts")
-        yield record
+        self._report.records += 1
+        record = self._decoded(number, data)
+        if record is not None:
+            yield record

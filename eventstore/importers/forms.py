@@ -7,6 +7,7 @@ from pathlib import Path
 from ..errors import ImportFailed
 from . import databases, opencode_sources
 from .atif import Atif
+from .agents_sdk import AgentsSdk
 from .base import Importer
 from .chatgpt import ChatGPT
 from .claude_ai import ClaudeAI
@@ -14,6 +15,7 @@ from .claude_code import ClaudeCode
 from .codex import Codex
 from .gemini_cli import GeminiCli
 from .keen import Keen
+from .llm_logs import LlmLogs
 from .mini_swe import MiniSwe
 from .opencode import OpenCode
 from .pi import Pi
@@ -31,6 +33,8 @@ IMPORTERS: tuple[Importer, ...] = (
     Keen(),
     ShiroNeko(),
     OpenCode(),
+    AgentsSdk(),
+    LlmLogs(),
     Steps(),
     MiniSwe(),
     Atif(),

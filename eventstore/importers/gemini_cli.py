@@ -125,11 +125,9 @@ class GeminiCliMapping:
         if id_ and not is_message(fields):
             self._thread = thread_of(self._desk, fields, id_, self._path)
             return self._thread
-        own = Identity(name_of(fields.get("id")), record.data).id
+        own = Identity(name_of(fields.get("id")) if is_message(fields) else None, record.data).id
         at = microseconds(text_of(fields.get("timestamp")))
-        known = session_in(self._desk, self._path) or continued_thread(
-            self._desk, own if is_message(fields) else None, at
-        )
+        known = session_in(self._desk, self._path) or continued_thread(self._desk, own, at)
         id_ = known or (self._path.stem if self._path else own)
         self._desk.report.warn(record.line, "no_header", f"the records are taken as ones of thread {id_}")
         self._thread = ThreadInfo(id=id_, agent=AGENT, occurred_at=at)

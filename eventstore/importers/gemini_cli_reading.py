@@ -6,6 +6,7 @@ came before.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterator
 from typing import BinaryIO
@@ -63,11 +64,13 @@ def is_document(head: bytes) -> bool:
     if _BEGINNING.match(head) is None:
         return False
     first, is_ended, _ = head.lstrip().partition(b"\n")
+    text = first.decode(errors="replace")
     try:
-        fields = fields_of(first.strip())
-    except (PayloadRejected, UnicodeDecodeError):
-        return True
-    return not is_ended and bool(fields) and bool(items_of((fields or {}).get("messages")))
+        value, _ = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return True  # it goes on behind this line, or behind what was looked at
+    # A line that begins with a whole value is one by itself, or the end of one that a cut parted.
+    return not is_ended and bool(value.get("messages"))
 
 
 class SessionReader:

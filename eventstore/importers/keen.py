@@ -14,13 +14,12 @@ from typing import BinaryIO
 import msgspec
 
 from ..canonical import split_halves
-from ..errors import PayloadRejected
 from ..events import InputAdded, RecordKept, SegmentAdded, Source, Text, TurnState
 from ..records import NAME_LENGTH_MAX
 from .base import Compaction, Desk, Entry, Item, Response, ThreadInfo
 from .keen_turns import read_turn
 from .known import Identity
-from .lines import LineReader, Progress, Record
+from .lines import LineReader, Progress, Record, first_objects
 from .report import ImportReport
 from .slices import Entries, Fields, fields_of, is_true, items_of, name_of, object_text, text_of, value_of
 from .times import microseconds
@@ -33,7 +32,6 @@ KINDS = frozenset({STARTED, USER_MESSAGE, TURN, COMPACTED})
 LOG_NAME = "transcript_events.jsonl"
 """The file's name in its session's folder."""
 
-LINES_LOOKED_AT = 20
 _BEGINNING = re.compile(rb'\s*\{"seq":\d+,"kind":"(?:assistant_turn|compaction_applied)"')
 
 USER, HOST, MODEL = Source("user"), Source("host"), Source("model")
@@ -47,13 +45,8 @@ class Keen:
 
     def detect(self, head: bytes, path: Path | None) -> bool:  # noqa: ARG002 - the protocol's form
         """Whether one of the first lines is an event of such a log."""
-        for line in head.splitlines()[:LINES_LOOKED_AT]:
-            try:
-                fields = fields_of(line.strip())
-            except (PayloadRejected, UnicodeDecodeError):
-                continue
-            if fields and name_of(fields.get("kind")) in KINDS and "seq" in fields:
-                return True
+        if any(name_of(fields.get("kind")) in KINDS and "seq" in fields for fields in first_objects(head)):
+            return True
         # A first line that is longer than what was looked at.
         return b"\n" not in head and _BEGINNING.match(head) is not None
 

@@ -15,6 +15,9 @@ from .report import ImportReport
 from .slices import Fields, fields_of, has_doubled_key, is_too_deep
 
 LINE_BYTES_MAX = BODY_BYTES_MAX
+LINES_LOOKED_AT = 20
+"""How many of a file's first lines tell its form."""
+
 _BEGINNINGS = frozenset({"{", "["})
 _AFTER_VALUE = frozenset({"}", "]", ","})
 
@@ -138,6 +141,17 @@ def read_record(number: int, data: bytes) -> Record:
         parse_json(data)  # what is no object must still be JSON
         return Record(number, data, None)
     return Record(number, data, fields, has_doubled_key(data, fields))
+
+
+def first_objects(head: bytes) -> Iterator[Fields]:
+    """Give the entries of the objects among a file's first lines; what is none is passed over."""
+    for line in head.splitlines()[:LINES_LOOKED_AT]:
+        try:
+            fields = fields_of(line.strip())
+        except (PayloadRejected, UnicodeDecodeError):
+            continue
+        if fields:
+            yield fields
 
 
 def _utf8(data: bytes) -> bytes:

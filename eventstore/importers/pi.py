@@ -12,16 +12,14 @@ from typing import BinaryIO
 
 import msgspec
 
-from ..errors import PayloadRejected
 from .base import Desk, Entry, Place, ThreadInfo, Title
 from .known import Identity
-from .lines import LineReader, Progress, Record
+from .lines import LineReader, Progress, Record, first_objects
 from .pi_entries import entry_of, label_item, named_branch
 from .pi_lines import AGENT, ENTRIES, HEADER, MESSAGE, MUTATIONS, Line, kind_of, line_of, time_of
 from .report import ImportReport
 from .slices import Fields, fields_of, name_of, text_of
 
-LINES_LOOKED_AT = 20
 EARLY_MAX = 1000
 """Lines held back until one says which session this is."""
 
@@ -40,13 +38,8 @@ class Pi:
 
     def detect(self, head: bytes, path: Path | None) -> bool:  # noqa: ARG002 - the protocol's form
         """Whether one of the first lines is one of such a session."""
-        for line in head.splitlines()[:LINES_LOOKED_AT]:
-            try:
-                fields = fields_of(line.strip())
-            except (PayloadRejected, UnicodeDecodeError):
-                continue
-            if fields and _is_own(fields):
-                return True
+        if any(_is_own(fields) for fields in first_objects(head)):
+            return True
         # A first line that is longer than what was looked at.
         return b"\n" not in head and head.startswith(b'{"type":"message"') and b'"message":{"role":' in head
 

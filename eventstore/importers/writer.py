@@ -200,7 +200,7 @@ class ThreadWriter:
         return body, parent, refs
 
     def _pair(self, entry: Entry, call: str, parent: int) -> Refs:
-        """Give the call that a result of an exact tree answers; one that has none is reported, and left to the store."""
+        """Give the call that a result of an exact tree answers; one without is reported, and left to the store."""
         weave, answered = self.weave, self._answered
         asked = weave.calls.get(call)
         if asked is None or not weave.tree.is_above(asked, parent):
@@ -395,7 +395,7 @@ class ThreadWriter:
         return self._store.create_thread(
             **values,
             agent=info.agent,
-            source_id=info.id,
+            source_id=info.source_id or info.id,
             key=(self._scope, info.id),
             source=Source("import", self._scope),
             occurred_at=info.occurred_at,

@@ -171,10 +171,12 @@ class _Builder:
             self._add_results(unit.results[start : start + CALLS_MAX])
 
     def _drop(self, unit: Unit, said: _Said, kind: type[Text | Reasoning], rule: str) -> None:
-        for each in unit.said:
-            if isinstance(each.piece.element, kind) and each.index in said.pieces:
-                self._repairs.drop(each.piece, rule)
-                said.pieces.remove(each.index)
+        heard = set(said.pieces)
+        gone = [each for each in unit.said if isinstance(each.piece.element, kind) and each.index in heard]
+        for each in gone:
+            self._repairs.drop(each.piece, rule)
+        left_out = {each.index for each in gone}
+        said.pieces = [index for index in said.pieces if index not in left_out]
         (said.texts if kind is Text else said.thoughts).clear()
 
     def _hear(self, each: Placed, said: _Said) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from convlog.eventstore.memory import MemoryBackend
 from convlog.projections.compare import compare, words
@@ -107,14 +108,30 @@ def test_the_changes_lead_from_one_prompt_to_the_other(found: list[tuple[str, in
 
 def test_words_that_differ_are_shown_in_place() -> None:
     assert words("the red house", "the blue house") == [
-        ("same", "the"),
+        ("same", "the "),
         ("gone", "red"),
         ("added", "blue"),
-        ("same", "house"),
+        ("same", " house"),
     ]
-    assert words("a b", "a b c") == [("same", "a b"), ("added", "c")]
-    assert words("a  b", "a b") == [("same", "a"), ("gone", ""), ("same", "b")]
-    assert words("", "") == [("same", "")]
+    assert words('{"id":"a1"}', '{"id":"b2"}') == [("same", '{"id":"'), ("gone", "a1"), ("added", "b2"), ("same", '"}')]
+    assert words("a b", "a b c") == [("same", "a b"), ("added", " c")]
+    assert words("", "") == []
+
+
+@given(st.text(), st.text())
+def test_words_lead_from_one_text_to_the_other(old: str, new: str) -> None:
+    _assert_leads(old, new)
+
+
+def test_long_texts_are_compared_too() -> None:
+    long = "word, " * 3000
+    _assert_leads(long + "end", "begin " + long)
+
+
+def _assert_leads(old: str, new: str) -> None:
+    found = words(old, new)
+    assert "".join(text for word, text in found if word != "added") == old
+    assert "".join(text for word, text in found if word != "gone") == new
 
 
 def test_the_prefix_report_says_what_a_cache_still_serves(thread: Thread) -> None:

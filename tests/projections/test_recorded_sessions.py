@@ -30,7 +30,7 @@ FILES = (
     "chatgpt-tree.json",
 )
 ASSEMBLERS = [address for address in registry.OWN if registry.get(address).kind == "assembler"]
-LEAVES = 5
+LEAVES = 2
 """Prompts of a thread: at its head and at nodes spread over it, in the middle of turns as they fall."""
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from convlog.eventstore import records
 from convlog.eventstore.backend import Record
+from convlog.eventstore.chain import Chain
 from convlog.eventstore.events import SegmentAdded
 from convlog.eventstore.log import END
 from convlog.eventstore.records import Draft
@@ -62,10 +62,9 @@ def texts(thread: Thread, leaf: int | None = None, *, at: int | None = None) -> 
 
 def assert_chained(thread: Thread) -> None:
     """Recompute the whole chain of a log, what it shares included."""
-    previous = None
+    chain = Chain()
     for expected, record in enumerate(thread.store.log(thread.id).read(), start=1):
         assert record.position == expected
         owner = thread.store.log(thread.id).owner(record.position)
-        assert record.hash == records.record_hash(owner, previous, record)
-        previous = record.hash
-    assert previous == thread.tip
+        assert chain.add(owner, record) is None
+    assert chain.hash == thread.tip

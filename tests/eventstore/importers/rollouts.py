@@ -85,3 +85,16 @@ def counted(tokens: int) -> dict[str, int]:
         "reasoning_output_tokens": tokens,
         "total_tokens": 12 * tokens,
     }
+
+
+def compacted(**payload: Any) -> Rollout:
+    """Give a rollout that was compacted once and went on."""
+    rollout = Rollout()
+    rollout.user("start")
+    rollout.calls("c1")
+    rollout.returns("c1")
+    rollout.says("ready")
+    rollout.add("compacted", payload)
+    rollout.event("context_compacted")
+    rollout.user("go on")
+    return rollout

@@ -1,14 +1,15 @@
-"""Claude Code sessions made for tests, and what of a store must not depend on how a session came in."""
+"""Claude Code sessions made for tests."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from convlog.eventstore.events import CallFinished, Event
-from convlog.eventstore.records import encode_content
-from convlog.eventstore.store import Store
-from convlog.eventstore.thread import Thread
+from tests.eventstore.importers.imported import counts as counts
+from tests.eventstore.importers.imported import nodes as nodes
+from tests.eventstore.importers.imported import said as said
+from tests.eventstore.importers.imported import shape as shape
+from tests.eventstore.importers.imported import texts as texts
 
 USAGE = {"input_tokens": 10, "output_tokens": 7}
 
@@ -80,60 +81,3 @@ def compacted(**metadata: Any) -> Session:
     session.user("u3", "Summary: started.", isCompactSummary=True, isVisibleInTranscriptOnly=True)
     session.user("u4", "go on")
     return session
-
-
-def nodes(thread: Thread) -> list[Event]:
-    """Give a thread's nodes but the root, in log order."""
-    return [event for event in thread.events() if event.is_node and event.position > 1]
-
-
-def texts(thread: Thread, leaf: int | None = None) -> list[str]:
-    """Give what the nodes of a path say, each in a word or two."""
-    return [said(event) for event in thread.path(leaf) if event.position > 1]
-
-
-def said(event: Event) -> str:
-    """Give a node in a word or two."""
-    body = event.body
-    match event.type:
-        case "input.added":
-            return f"user {' '.join(getattr(part, 'text', '?') for part in body.content)}"
-        case "segment.added":
-            return f"{body.kind} {body.text}"
-        case "tool.called":
-            return f"call {body.call}"
-        case "tool.returned":
-            return f"result {body.call} {body.status}"
-    return event.type
-
-
-def shape(store: Store) -> dict[str | None, Any]:
-    """Give what of a store counts, by source id: nodes by key with parents and links, the active node, usage."""
-    return {row.source_id: _shape(store.thread(row.thread)) for row in store.threads()}
-
-
-def _shape(thread: Thread) -> dict[str, Any]:
-    key = {event.position: event.key or "" for event in thread.events(bodies=False)}
-    found = {
-        event.key: (
-            key[event.parent or 0],
-            encode_content(event.body, None).body,
-            event.output,
-            [(word, key[position]) for word, position in event.refs],
-            event.source,
-            event.occurred_at,
-        )
-        for event in nodes(thread)
-    }
-    finished = [event.body for event in thread.events(types=(CallFinished.TYPE,))]
-    usage = {body.response: (body.usage, body.stop, body.model) for body in finished}
-    kept = {body.record for event in thread.events(types=("record.kept",)) if (body := event.body)}
-    return {"nodes": found, "head": key[thread.head], "usage": usage, "kept": kept}
-
-
-def counts(thread: Thread) -> dict[str, int]:
-    """Count a thread's events by type."""
-    found: dict[str, int] = {}
-    for event in thread.events(bodies=False):
-        found[event.type] = found.get(event.type, 0) + 1
-    return found

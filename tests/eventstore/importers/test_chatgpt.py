@@ -25,7 +25,8 @@ from tests.eventstore.importers.conversations import (
     chatgpt_talk,
     zipped,
 )
-from tests.eventstore.importers.sessions import counts, nodes, shape, texts
+from tests.eventstore.importers.imported import codes, counts, ends, log_texts, nodes, shape, texts
+from tests.json_values import json_values
 from tests.recorded import recorded
 
 FORM = "chatgpt"
@@ -34,18 +35,6 @@ FORM = "chatgpt"
 def bring_in(store: Store, *conversations: Any) -> tuple[ImportReport, Thread]:
     report = import_file(store, as_json(*conversations), format=FORM)
     return report, store.thread(report.thread_ids[0])
-
-
-def codes(report: ImportReport) -> list[tuple[int, str]]:
-    return [(finding.line, finding.code) for finding in report.warnings]
-
-
-def log_texts(thread: Thread) -> list[str]:
-    return [texts(thread, event.position)[-1] for event in nodes(thread)]
-
-
-def ends(thread: Thread) -> list[tuple[str, str]]:
-    return [(texts(thread, event.body.node)[-1], event.body.state) for event in thread.events(types=("turn.ended",))]
 
 
 # --- the recorded conversation ---
@@ -482,11 +471,6 @@ def test_a_dry_run_counts_and_writes_nothing(store: Store) -> None:
 
 # --- any content ---
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=6,
-)
 ids = st.sampled_from(["a", "b", "c", "current:a"])
 messages = st.fixed_dictionaries(
     {"author": st.fixed_dictionaries({"role": st.sampled_from(["user", "assistant", "tool", "system", "x"])})},

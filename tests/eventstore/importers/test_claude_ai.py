@@ -22,7 +22,8 @@ from tests.eventstore.importers.conversations import (
     claude_message,
     zipped,
 )
-from tests.eventstore.importers.sessions import counts, nodes, shape, texts
+from tests.eventstore.importers.imported import codes, counts, ends, log_texts, nodes, shape, texts
+from tests.json_values import json_values
 
 FORM = "claude-ai"
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -31,18 +32,6 @@ NOBODY = "00000000-0000-4000-8000-000000000000"
 def bring_in(store: Store, *conversations: Any) -> tuple[ImportReport, Thread]:
     report = import_file(store, as_json(*conversations), format=FORM)
     return report, store.thread(report.thread_ids[0])
-
-
-def codes(report: ImportReport) -> list[tuple[int, str]]:
-    return [(finding.line, finding.code) for finding in report.warnings]
-
-
-def log_texts(thread: Thread) -> list[str]:
-    return [texts(thread, event.position)[-1] for event in nodes(thread)]
-
-
-def ends(thread: Thread) -> list[tuple[str, str]]:
-    return [(texts(thread, event.body.node)[-1], event.body.state) for event in thread.events(types=("turn.ended",))]
 
 
 def tool_use(id_: str | None, name: str = "web_search", **fields: Any) -> dict[str, Any]:
@@ -329,11 +318,6 @@ def test_import_twice_appends_nothing_and_conversations_stay_apart(store: Store)
 
 # --- any content ---
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=6,
-)
 ids = st.sampled_from(["m1", "m2", "t1", NOBODY])
 blocks = st.fixed_dictionaries(
     {"type": st.sampled_from(["text", "thinking", "tool_use", "tool_result", "image", "token_budget"])},

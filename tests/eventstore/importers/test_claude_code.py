@@ -12,17 +12,14 @@ from convlog.eventstore.events import Facts, Foreign, Image, Text, Usage
 from convlog.eventstore.importers import ImportReport, detect_format, import_file
 from convlog.eventstore.store import Store
 from convlog.eventstore.thread import Thread
-from tests.eventstore.importers.sessions import Session, call, compacted, counts, nodes, shape, text, texts
+from tests.eventstore.importers.imported import codes, counts, nodes, shape, texts
+from tests.eventstore.importers.sessions import Session, call, compacted, text
 from tests.recorded import recorded
 
 
 def bring_in(store: Store, source: Session | bytes) -> tuple[ImportReport, Thread]:
     report = import_file(store, source if isinstance(source, bytes) else source.data, format="claude-code")
     return report, store.thread(report.thread_ids[0])
-
-
-def codes(report: ImportReport) -> list[tuple[int, str]]:
-    return [(finding.line, finding.code) for finding in report.warnings]
 
 
 # --- recorded files ---
@@ -589,5 +586,5 @@ def test_the_form_is_told_by_its_lines() -> None:
     session.user("u1", "hi")
     assert detect_format(session.data) == "claude-code"
     assert detect_format(b'{"type":"summary","summary":"x","leafUuid":"y"}\n') == "claude-code"
-    assert detect_format(b'{"type":"session","version":3,"id":"x"}\n') is None
-    assert detect_format(b'{"timestamp":"x","type":"session_meta","payload":{}}\n') is None
+    assert detect_format(b'{"type":"session","version":3,"id":"x"}\n') != "claude-code"
+    assert detect_format(b'{"timestamp":"x","type":"session_meta","payload":{}}\n') != "claude-code"

@@ -11,14 +11,16 @@ from hypothesis import strategies as st
 from convlog.eventstore.importers import import_file
 from convlog.eventstore.store import Store
 from convlog.eventstore.store import open_store as open_any
-from tests.eventstore.importers.sessions import Session, call, compacted, shape, text, texts
+from tests.eventstore.importers.imported import (
+    assert_growth_makes_the_whole,
+    assert_parts_make_the_whole,
+    shape,
+    shape_of,
+    texts,
+)
+from tests.eventstore.importers.sessions import Session, call, compacted, text
+from tests.json_values import json_values
 from tests.recorded import recorded
-
-
-def whole(data: bytes) -> dict[str | None, Any]:
-    with open_any(":memory:") as other:
-        import_file(other, data, format="claude-code")
-        return shape(other)
 
 
 def eventful() -> Session:
@@ -40,12 +42,7 @@ def test_a_file_cut_anywhere_comes_in_as_the_whole_does(data: st.DataObject) -> 
     content = eventful().data
     first_line = content.index(b"\n")
     cut = data.draw(st.integers(first_line, len(content)))
-    with open_any(":memory:") as store:
-        import_file(store, content[:cut], format="claude-code")
-        if content[cut:].strip():
-            import_file(store, content[cut:], format="claude-code")
-        assert shape(store) == whole(content)
-        assert import_file(store, content).appended == 0
+    assert_parts_make_the_whole(content, cut, "claude-code")
 
 
 @given(st.data())
@@ -53,12 +50,7 @@ def test_a_file_cut_anywhere_comes_in_as_the_whole_does(data: st.DataObject) -> 
 def test_a_file_that_grew_comes_in_as_the_whole_does(data: st.DataObject) -> None:
     content = recorded("claude-code-edge.jsonl").read_bytes()
     cut = data.draw(st.integers(content.index(b"\n"), len(content)))
-    with open_any(":memory:") as store:
-        import_file(store, content[:cut], format="claude-code")
-        import_file(store, content, format="claude-code")
-        assert {id_: found["nodes"] for id_, found in shape(store).items()} == {
-            id_: found["nodes"] for id_, found in whole(content).items()
-        }
+    assert_growth_makes_the_whole(content, cut, "claude-code")
 
 
 def test_parts_in_any_order_are_the_same_threads(store: Store) -> None:
@@ -66,7 +58,7 @@ def test_parts_in_any_order_are_the_same_threads(store: Store) -> None:
     for part in (b"".join(lines[6:]), b"".join(lines[:6])):
         import_file(store, part, format="claude-code")
     assert {id_: set(found["nodes"]) for id_, found in shape(store).items()} == {
-        id_: set(found["nodes"]) for id_, found in whole(b"".join(lines)).items()
+        id_: set(found["nodes"]) for id_, found in shape_of(b"".join(lines), "claude-code").items()
     }
 
 
@@ -85,11 +77,6 @@ def test_a_line_that_two_files_share_is_joined(store: Store) -> None:
 
 # --- any content ---
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=6,
-)
 odd = json_values | st.sampled_from(["u1", "u2", "a1", "m-1", "c1", "text", "tool_use", "tool_result", "s-1", "s-2"])
 blocks = st.fixed_dictionaries(
     {"type": st.sampled_from(["text", "tool_use", "tool_result", "thinking", "image", "x_tool_result"])},

@@ -8,28 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from convlog.eventstore.canonical import creation_id
+import convlog
 from convlog.eventstore.events import Event, Facts, Foreign, Image, Text, Usage
 from convlog.eventstore.importers import ImportReport, detect_format, import_file
 from convlog.eventstore.store import Store
-from convlog.eventstore.store import open_store as open_any
 from convlog.eventstore.thread import Thread
-from convlog.projections.prepare import prepare
-from tests.eventstore.importers.rollouts import Rollout
-from tests.eventstore.importers.sessions import counts, nodes, shape, texts
+from convlog.projections.views import view
+from tests.eventstore.importers.imported import codes, ends, nodes, said, shape, texts
+from tests.eventstore.importers.rollouts import Rollout, compacted
 from tests.recorded import recorded
 
 
 def bring_in(store: Store, source: Rollout | bytes) -> tuple[ImportReport, Thread]:
     report = import_file(store, source if isinstance(source, bytes) else source.data, format="codex")
     return report, store.thread(report.thread_ids[0])
-
-
-def codes(report: ImportReport) -> list[tuple[int, str]]:
-    return [(finding.line, finding.code) for finding in report.warnings]
 
 
 def kept(thread: Thread) -> list[str]:
@@ -39,26 +32,14 @@ def kept(thread: Thread) -> list[str]:
 def responses(thread: Thread) -> list[list[str]]:
     """Give the nodes of each response, in a word."""
     found: dict[str, list[str]] = {}
-    for event, said in zip(nodes(thread), all_texts(thread), strict=True):
+    for event in nodes(thread):
         if event.type in {"segment.added", "tool.called"}:
-            found.setdefault(event.body.response, []).append(said)
+            found.setdefault(event.body.response, []).append(said(event))
     return list(found.values())
-
-
-def all_texts(thread: Thread) -> list[str]:
-    from tests.eventstore.importers.sessions import said
-
-    return [said(event) for event in nodes(thread)]
 
 
 def usage_of(thread: Thread) -> list[Usage | None]:
     return [event.body.usage for event in thread.events(types=("call.finished",))]
-
-
-def ends(thread: Thread) -> list[tuple[str, str]]:
-    from tests.eventstore.importers.sessions import said
-
-    return [(said(thread.event(event.body.node)), event.body.state) for event in thread.events(types=("turn.ended",))]
 
 
 # --- the recorded file ---
@@ -91,11 +72,14 @@ def test_the_recorded_rollout_is_one_line_of_paired_calls_that_ends_done(store: 
     assert all(body.signature.startswith("gAAAA") for body in sealed)
 
 
-def test_turn_memory_of_the_recorded_rollout_names_its_commands(store: Store) -> None:
-    _, thread = bring_in(store, recorded("codex-real.jsonl").read_bytes())
-    prepared = prepare(thread, assembler="turn-memory@6", record=False)
-    calls = [piece for piece in prepared.pieces if piece.provenance == "turn-memory" and piece.role == "assistant"]
-    assert len(calls) == 35, "34 calls, and the answer in words"
+def test_turn_memory_of_the_recorded_rollout_names_its_commands() -> None:
+    with convlog.open(":memory:") as store:
+        thread = store.thread(import_file(store, recorded("codex-real.jsonl")).thread_ids[0])
+        kept = [piece for piece in view(thread, "turn-memory@6") if piece.provenance == "turn-memory"]
+    said = [piece.element for piece in kept if piece.role == "assistant"]
+    # 34 calls of the one turn, then the answer in words.
+    assert [getattr(element, "name", "") for element in said] == ["shell"] * 34 + [""]
+    assert said[-1].text.startswith("**Findings**")
 
 
 def test_importing_the_recorded_rollout_twice_appends_nothing(store: Store) -> None:
@@ -375,18 +359,6 @@ def test_a_rollback_leaves_the_last_turns_as_a_branch(store: Store) -> None:
 # --- compaction ---
 
 
-def compacted(**payload: Any) -> Rollout:
-    rollout = Rollout()
-    rollout.user("start")
-    rollout.calls("c1")
-    rollout.returns("c1")
-    rollout.says("ready")
-    rollout.add("compacted", payload)
-    rollout.event("context_compacted")
-    rollout.user("go on")
-    return rollout
-
-
 def summaries(thread: Thread) -> list[Event]:
     return list(thread.events(types=("summary.added",)))
 
@@ -569,85 +541,7 @@ def test_unknown_kinds_are_kept(store: Store) -> None:
     assert len(kept(thread)) == 8
 
 
-# --- parts of one history ---
-
-
-def whole(data: bytes) -> dict[str | None, Any]:
-    with open_any(":memory:") as other:
-        import_file(other, data, format="codex")
-        return shape(other)
-
-
-def eventful() -> Rollout:
-    rollout = compacted(message="We started.", replacement_history=[])
-    rollout.add("turn_context", {"model": "gpt-x"})
-    rollout.event("task_started", turn_id="2")
-    rollout.tokens(1, 1)
-    rollout.thinks("Größe", id="rs_1")
-    rollout.calls("c5", at=30)
-    rollout.returns("c5", at=30.001)
-    rollout.calls("c6", at=30.002)
-    rollout.returns("c6", at=30.003)
-    rollout.thinks("newer", at=40)
-    rollout.says("fertig", at=41)
-    rollout.tokens(3, 2, at=41.5)
-    rollout.event("task_complete", at=42)
-    rollout.user("noch einmal", at=50)
-    rollout.says("nein", at=51)
-    rollout.event("thread_rolled_back", num_turns=1, at=52)
-    rollout.user("anders", at=53)
-    rollout.says("gut", at=54)
-    return rollout
-
-
-@given(st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_a_rollout_cut_anywhere_comes_in_as_the_whole_does(data: st.DataObject) -> None:
-    content = eventful().data
-    cut = data.draw(st.integers(content.index(b"\n"), len(content)))
-    with open_any(":memory:") as store:
-        import_file(store, content[:cut], format="codex")
-        if content[cut:].strip():
-            import_file(store, content[cut:], format="codex")
-        assert shape(store) == whole(content)
-        assert import_file(store, content).appended == 0
-        if content[cut:].strip():
-            assert import_file(store, content[cut:], format="codex").appended == 0
-
-
-@given(st.data())
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_a_rollout_that_grew_comes_in_as_the_whole_does(data: st.DataObject) -> None:
-    content = eventful().data
-    cut = data.draw(st.integers(content.index(b"\n"), len(content)))
-    with open_any(":memory:") as store:
-        import_file(store, content[:cut], format="codex")
-        import_file(store, content, format="codex")
-        assert shape(store) == whole(content)
-
-
-def test_a_part_without_a_header_is_told_by_its_files_name(store: Store, tmp_path: Path) -> None:
-    rollout = eventful()
-    path = tmp_path / "rollout-2026-01-02T10-00-00-0190-aaaa.jsonl"
-    import_file(store, rollout.data)
-    path.write_text(rollout.lines[9] + "\n" + rollout.lines[10])
-    report = import_file(store, path)
-    assert (report.appended, codes(report)) == (0, [(1, "no_header")])
-    assert report.thread_ids == [creation_id("codex", "0190-aaaa")]
-
-
-def test_lines_that_go_on_with_nothing_are_a_thread_of_their_own(store: Store) -> None:
-    earlier, later = Rollout("a"), Rollout("b")
-    later.user("late", at=50)
-    earlier.user("early", at=9)
-    bring_in(store, later)
-    report, thread = bring_in(store, earlier.lines[1].encode())
-    assert codes(report) == [(1, "no_header")]
-    assert texts(thread) == ["user early"]
-    assert texts(store.thread("b")) == ["user late"]
-
-
-# --- damage and any content ---
+# --- damage ---
 
 
 def test_damage_is_reported_by_its_line(store: Store) -> None:
@@ -671,67 +565,6 @@ def test_a_result_of_no_call_and_a_second_result_are_kept_and_reported(store: St
     report, thread = bring_in(store, rollout)
     assert codes(report) == [(3, "stray_result"), (6, "stray_result")]
     assert len(nodes(thread)) == 5
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=6,
-)
-odd = json_values | st.sampled_from(["c1", "user", "assistant", "input_text", "output_text", "a", "shell"])
-parts = st.fixed_dictionaries(
-    {"type": st.sampled_from(["input_text", "output_text", "input_image", "refusal", "summary_text"])},
-    optional={"text": odd, "image_url": odd, "refusal": odd},
-)
-items = st.fixed_dictionaries(
-    {
-        "type": st.sampled_from(
-            [
-                *("message", "reasoning", "function_call", "function_call_output", "custom_tool_call"),
-                *("local_shell_call", "web_search_call", "compaction", "token_count", "turn_aborted", "task_complete"),
-                *("thread_rolled_back", "x"),
-            ]
-        )
-    },
-    optional={
-        "role": odd,
-        "content": odd | st.lists(odd | parts, max_size=3),
-        "summary": odd | st.lists(odd | parts, max_size=2),
-        "encrypted_content": odd,
-        "call_id": odd,
-        "name": odd,
-        "arguments": odd,
-        "input": odd,
-        "output": odd | st.lists(parts, max_size=2),
-        "action": odd,
-        "id": odd,
-        "info": odd,
-        "num_turns": st.integers(-1, 3) | odd,
-    },
-)
-records = st.fixed_dictionaries(
-    {"type": st.sampled_from(["response_item", "event_msg", "session_meta", "turn_context", "compacted"])},
-    optional={
-        "timestamp": odd,
-        "payload": odd
-        | items
-        | st.fixed_dictionaries(
-            {}, optional={"message": odd, "replacement_history": odd | st.lists(items, max_size=2)}
-        ),
-    },
-)
-
-
-@given(st.lists(records | items | odd, max_size=8))
-@settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow], deadline=None)
-def test_whatever_a_rollout_holds_every_record_is_accounted_for_and_comes_in_once(found: list[Any]) -> None:
-    lines = [json.loads(Rollout().lines[0]), *found]
-    data = b"".join(json.dumps(record).encode() + b"\n" for record in lines)
-    with open_any(":memory:") as store:
-        report = import_file(store, data, format="codex")
-        assert report.records == len(lines) == report.mapped + report.kept + report.repeated + report.lost
-        assert (report.lost, report.repeated) == (0, 0)
-        assert import_file(store, data, format="codex").appended == 0
 
 
 def test_the_form_is_told_by_its_lines() -> None:

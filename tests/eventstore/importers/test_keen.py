@@ -16,7 +16,8 @@ from convlog.eventstore.store import Store
 from convlog.eventstore.store import open_store as open_any
 from convlog.eventstore.thread import Thread
 from convlog.projections.views import view
-from tests.eventstore.importers.sessions import counts, nodes, said, shape, texts
+from tests.eventstore.importers.imported import codes, counts, nodes, said, shape, texts
+from tests.json_values import json_values
 
 SAMPLE = Path(__file__).parent / "samples" / "keen.jsonl"
 SESSION = "5f1c2f2e-0c7f-4d7e-9a55-0f6f6f4f0001"
@@ -49,10 +50,6 @@ def facts(thread: Thread) -> list[Facts | None]:
 
 def pieces_of(thread: Any, address: str, **options: Any) -> Any:
     return view(thread, address, **options)
-
-
-def codes(report: ImportReport) -> list[tuple[int, str]]:
-    return [(finding.line, finding.code) for finding in report.warnings]
 
 
 # --- the sample ---
@@ -286,11 +283,6 @@ def test_a_part_of_a_log_is_recognised() -> None:
     assert detect_format(b'{"kind":"header","version":4}\n') != "keen"
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=5,
-)
 names = st.sampled_from(
     ["kind", "content", "tool_start", "tool_end", "bash", "diff", "name", "input", "output", "lines"]
 )

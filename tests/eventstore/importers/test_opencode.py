@@ -539,6 +539,6 @@ def test_a_dry_run_writes_nothing_and_counts_the_same(store: Store, file: Path) 
 def test_turn_memory_of_an_imported_turn_names_its_calls(tmp_path: Path, file: Path) -> None:
     with convlog.open(tmp_path / "memory.db") as store:
         import_file(store, usual().save(file))
-        prompt = store.thread("ses_1").prepare(assembler="turn-memory@6", record=False)
-    calls = [piece for piece in prompt.pieces if piece.provenance == "turn-memory" and piece.role == "assistant"]
+        pieces = store.thread("ses_1").prepare(assembler="turn-memory@6", record=False).pieces
+    calls = [piece for piece in pieces if piece.provenance == "turn-memory" and piece.role == "assistant"]
     assert len(calls) == 4, "the words of two responses and two calls"

@@ -14,18 +14,14 @@ from convlog.eventstore.importers import ImportReport, detect_format, import_fil
 from convlog.eventstore.store import Store
 from convlog.eventstore.thread import Thread
 from convlog.projections.views import view
+from tests.eventstore.importers.imported import codes, counts, log_texts, nodes, texts
 from tests.eventstore.importers.pi_sessions import MS, TIME, USAGE, Session, call, compacted, text
-from tests.eventstore.importers.sessions import counts, nodes, texts
 from tests.recorded import recorded
 
 
 def bring_in(store: Store, source: Session | bytes) -> tuple[ImportReport, Thread]:
     report = import_file(store, source if isinstance(source, bytes) else source.data, format="pi")
     return report, store.thread(report.thread_ids[0])
-
-
-def codes(report: ImportReport) -> list[tuple[int, str]]:
-    return [(finding.line, finding.code) for finding in report.warnings]
 
 
 def ends(thread: Thread) -> list[tuple[int, str]]:
@@ -37,10 +33,6 @@ def summaries(thread: Thread) -> list[tuple[str, str, str]]:
     said = {event.position: words for event, words in zip(nodes(thread), log_texts(thread), strict=True)}
     found = thread.events(types=("summary.added",))
     return [(said[event.body.first], said[event.body.last], event.body.text) for event in found]
-
-
-def log_texts(thread: Thread) -> list[str]:
-    return [texts(thread, event.position)[-1] for event in nodes(thread)]
 
 
 # --- the recorded file ---

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from convlog.eventstore.importers import import_file
 from convlog.eventstore.store import Store
 from convlog.eventstore.store import open_store as open_any
+from tests.eventstore.importers.imported import (
+    assert_growth_makes_the_whole,
+    assert_parts_make_the_whole,
+    shape,
+    shape_of,
+)
 from tests.eventstore.importers.pi_sessions import Session, call, compacted, text
-from tests.eventstore.importers.sessions import shape
+from tests.json_values import json_values
 from tests.recorded import recorded
-
-
-def whole(data: bytes) -> dict[str | None, Any]:
-    with open_any(":memory:") as other:
-        import_file(other, data, format="pi")
-        return shape(other)
 
 
 def eventful(version: int) -> Session:
@@ -44,7 +44,7 @@ def test_the_recorded_session_cut_in_two_equals_the_whole(store: Store) -> None:
     second = import_file(store, content[cut:])
     assert set(second.warning_counts) == {"bad_line", "rejoined_record", "no_header"}
     assert second.lost == 0
-    assert shape(store) == whole(content)
+    assert shape(store) == shape_of(content, "pi")
 
 
 @given(st.data(), st.sampled_from([1, 3, 4]))
@@ -52,12 +52,7 @@ def test_the_recorded_session_cut_in_two_equals_the_whole(store: Store) -> None:
 def test_a_file_cut_anywhere_comes_in_as_the_whole_does(data: st.DataObject, version: int) -> None:
     content = eventful(version).data
     cut = data.draw(st.integers(content.index(b"\n"), len(content)))
-    with open_any(":memory:") as store:
-        import_file(store, content[:cut], format="pi")
-        if content[cut:].strip():
-            import_file(store, content[cut:], format="pi")
-        assert shape(store) == whole(content)
-        assert import_file(store, content).appended == 0
+    assert_parts_make_the_whole(content, cut, "pi")
 
 
 @given(st.data(), st.sampled_from([1, 3, 4]))
@@ -65,19 +60,11 @@ def test_a_file_cut_anywhere_comes_in_as_the_whole_does(data: st.DataObject, ver
 def test_a_file_that_grew_comes_in_as_the_whole_does(data: st.DataObject, version: int) -> None:
     content = eventful(version).data
     cut = data.draw(st.integers(content.index(b"\n"), len(content)))
-    with open_any(":memory:") as store:
-        import_file(store, content[:cut], format="pi")
-        import_file(store, content, format="pi")
-        assert shape(store) == whole(content)
+    assert_growth_makes_the_whole(content, cut, "pi")
 
 
 # --- any content ---
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=6,
-)
 odd = json_values | st.sampled_from(["u1", "a1", "c1", "session/s-1", "seq/1", "stop", "main"])
 names = (
     *("id", "parentId", "timestamp", "message", "summary", "firstKeptEntryId", "firstKeptEntryIndex", "targetId"),

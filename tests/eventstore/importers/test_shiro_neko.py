@@ -16,7 +16,7 @@ from convlog.eventstore.store import Store
 from convlog.eventstore.store import open_store as open_any
 from convlog.eventstore.thread import Thread
 from convlog.projections.views import view
-from tests.eventstore.importers.sessions import counts, nodes, said, shape, texts
+from tests.eventstore.importers.imported import codes, counts, nodes, said, shape, texts
 
 SAMPLES = Path(__file__).parent / "samples"
 SAMPLE, MEMORY = SAMPLES / "shiro-neko-session.json", SAMPLES / "shiro-neko-memory.json"
@@ -43,10 +43,6 @@ def bring_in(store: Store, data: bytes) -> tuple[ImportReport, Thread]:
 
 def pieces_of(thread: Any, address: str, **options: Any) -> Any:
     return view(thread, address, **options)
-
-
-def codes(report: ImportReport) -> list[tuple[int, str]]:
-    return [(finding.line, finding.code) for finding in report.warnings]
 
 
 # --- the sample ---

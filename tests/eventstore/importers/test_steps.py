@@ -12,7 +12,7 @@ from convlog.eventstore.events import Facts
 from convlog.eventstore.importers import ImportReport, detect_format, import_file
 from convlog.eventstore.store import Store
 from convlog.eventstore.thread import Thread
-from tests.eventstore.importers.sessions import counts, nodes, shape, texts
+from tests.eventstore.importers.imported import counts, nodes, shape, texts
 
 
 def bring_in(store: Store, *steps: dict[str, Any], name: str = "f") -> tuple[ImportReport, Thread]:

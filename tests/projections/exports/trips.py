@@ -73,7 +73,7 @@ def active(thread: Thread) -> list[Any]:
 def costs(thread: Thread) -> list[str]:
     """Give what each response cost."""
     found = [event.body for event in thread.events(types=(CallFinished.TYPE,))]
-    return sorted(repr((body.response, body.usage, body.stop)) for body in found)
+    return sorted(repr((body.usage, body.stop)) for body in found)
 
 
 def again(data: bytes, form: str) -> tuple[Store, Thread]:
