@@ -19,7 +19,8 @@ from .base import Desk, Entry, Item, Place, Resolve, Response, ThreadInfo, is_na
 from .databases import MAGIC, open_database, tables_in
 from .known import Identity, key_part, parse_key
 from .lines import Progress, Record
-from .openai_items import PROVIDER, in_response, is_part, kind_of, read_item
+from .openai_content import PROVIDER
+from .openai_items import in_response, is_part, kind_of, read_item
 from .report import ImportReport
 from .slices import Entries, Fields, fields_of, name_of, object_text, text_of, value_of
 from .times import microseconds

@@ -70,9 +70,12 @@ class AtifReader:
         trajectory = self._survey()
         self._stream.seek(0)
         yield Step(0, b"", None, kind="head", trajectory=trajectory)
+        wholes = 0
         for record in DocumentReader(self._stream, self._report, STEPS, self._progress):
+            wholes += record.line == WHOLE
             if record.line != WHOLE:
                 yield Step(record.line, record.data, record.fields, kind="step", trajectory=trajectory)
+        self._report.records -= max(wholes - 1, 0)  # what stands before the steps and behind them is one record
         yield Step(0, b"", None, kind="rest", trajectory=trajectory)
         yield from self._inside(trajectory, 1)
 

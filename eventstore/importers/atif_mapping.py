@@ -48,6 +48,7 @@ from .slices import (
     items_of,
     name_of,
     object_text,
+    spelled,
     text_of,
     value_of,
 )
@@ -200,10 +201,11 @@ class AtifMapping:
         content, over = contents_of(fields.get("message"))
         rest += over
         kind: SegmentKind = "text" if response is not None else "notice"
-        for part in content:
+        raws = items_of(fields.get("message")) or [fields["message"]] if "message" in fields else []
+        for part, raw in zip(content, raws, strict=False):
             if isinstance(part, Text) and (part.text or over):
                 body = SegmentAdded(kind=kind, text=part.text, halves=part.halves, response=response)
                 yield Item(body=body, source=source)
             elif not isinstance(part, Text):
-                opaque = msgspec.json.encode(part).decode()
-                yield Item(body=SegmentAdded(kind="opaque", opaque=opaque, response=response), source=source)
+                body = SegmentAdded(kind="opaque", opaque=spelled(raw), response=response)
+                yield Item(body=body, source=source)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from pathlib import Path
-from typing import BinaryIO, Literal, Protocol
+from typing import BinaryIO, ClassVar, Literal, Protocol
 
 import msgspec
 
@@ -149,6 +149,45 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is a record of the source; False for what comes of one besides."""
     last: bool = False
     """Nothing more of its thread comes from this source, so that nothing of it need be kept in mind."""
+
+
+class ThreadedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a session that names its thread and the record it follows."""
+
+    EXACT: ClassVar[bool] = False
+    """Its form means parents as they are given."""
+
+    record: Record
+    identity: Identity
+    thread: ThreadInfo
+    parent: str | Place
+    occurred_at: int | None
+
+    def entry(
+        self,
+        items: Iterable[Item],
+        *,
+        response: Response | None = None,
+        ends: TurnState | None = None,
+        error: str | None = None,
+        title: Title | None = None,
+        compaction: Compaction | None = None,
+    ) -> Entry:
+        """Say what the line means."""
+        return Entry(
+            thread=self.thread,
+            record=self.record,
+            identity=self.identity,
+            parent=self.parent,
+            exact=self.EXACT,
+            items=tuple(items),
+            occurred_at=self.occurred_at,
+            response=response,
+            ends=ends,
+            error=error,
+            title=title,
+            compaction=compaction,
+        )
 
 
 class Desk(Protocol):

@@ -14,7 +14,8 @@ from ..canonical import split_halves
 from ..events import Body, Content, Foreign, Image, InputAdded, SegmentAdded, Text, ToolCalled, ToolReturned
 from ..records import encode_blocks
 from .data_urls import Attach, medium
-from .openai_items import PROVIDER, Said
+from .openai_content import PROVIDER
+from .openai_items import Said
 from .slices import Entries, Fields, clean_text, fields_of, items_of, name_of, object_text, spelled
 
 INPUT_ROLES = frozenset({"user", "system", "developer"})

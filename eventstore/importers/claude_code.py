@@ -127,7 +127,16 @@ class ClaudeCodeMapping:
             thread = self._threads.side(session, fields, parent, identity, occurred_at)
         else:
             thread = self._threads.main(session, fields, parent, occurred_at)
-        line = Line(record, fields, kind, identity, thread, parent, occurred_at, is_side)
+        line = Line(
+            record=record,
+            identity=identity,
+            thread=thread,
+            parent=parent,
+            occurred_at=occurred_at,
+            fields=fields,
+            kind=kind,
+            is_side=is_side,
+        )
         entry = self._meaning(line)
         if entry is None:
             return self._kept(line)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-import msgspec
 from msgspec import Raw
 
 from ..canonical import split_halves
-from ..events import Content, InputAdded, RecordKept, SegmentAdded, Source, Text, ToolReturned, TurnState
+from ..events import Content, InputAdded, RecordKept, SegmentAdded, Source, Text, ToolReturned
 from ..records import NAME_LENGTH_MAX
 from .anthropic_blocks import PROVIDER, Attach, contents_of, output_of, part_of, result_fields, usage_of
-from .base import Compaction, Entry, Item, Place, Response, ThreadInfo, Title, is_name
+from .base import Compaction, Entry, Item, Response, ThreadedLine, is_name
 from .claude_code_results import INTERRUPTED, outcome
 from .claude_code_threads import AGENT, COPY_LABELS
-from .known import Identity
-from .lines import Record
 from .slices import Entries, Fields, fields_of, is_true, items_of, name_of, object_text, text_of
 from .times import is_plain
 
@@ -43,42 +40,12 @@ _DROPPED = {
 """Entries of a line that its event says in another way: the session by its thread, a time by its microseconds."""
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(ThreadedLine, frozen=True, kw_only=True):
     """One line with what all lines have."""
 
-    record: Record
     fields: Fields
     kind: str
-    identity: Identity
-    thread: ThreadInfo
-    parent: str | Place
-    occurred_at: int | None
     is_side: bool
-
-    def entry(
-        self,
-        items: Iterable[Item],
-        *,
-        response: Response | None = None,
-        ends: TurnState | None = None,
-        error: str | None = None,
-        title: Title | None = None,
-        compaction: Compaction | None = None,
-    ) -> Entry:
-        """Say what the line means."""
-        return Entry(
-            thread=self.thread,
-            record=self.record,
-            identity=self.identity,
-            parent=self.parent,
-            items=tuple(items),
-            occurred_at=self.occurred_at,
-            response=response,
-            ends=ends,
-            error=error,
-            title=title,
-            compaction=compaction,
-        )
 
     def verbatim(self) -> Item:
         """Keep the line as it is; one with an id is a link of the chain."""

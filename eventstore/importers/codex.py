@@ -18,6 +18,7 @@ from ..records import NAME_LENGTH_MAX
 from .base import Desk, Entry, Item, Place, Reader, Response, ThreadInfo, Title, is_name
 from .codex_compaction import Compactions
 from .codex_course import SPEAKERS, TYPES, Course
+from .codex_identities import Identities
 from .codex_lines import (
     AGENT,
     COMPACTED,
@@ -34,8 +35,7 @@ from .codex_lines import (
 )
 from .codex_outputs import outcome
 from .codex_threads import id_in, thread_of
-from .hashes import Hashes
-from .headless import continued_thread
+from .headless import continued_thread, info_of
 from .known import Identity, parse_key
 from .lines import Progress, Record
 from .openai_items import Said, in_response, kind_of, read_item
@@ -97,12 +97,7 @@ class CodexMapping:
         self._course = Course()
         self._compactions = Compactions()
         self._thread: ThreadInfo | None = None
-        self._is_headless = False
-        """Whether the lines go on with what an earlier import brought."""
-        self._seen = Hashes()
-        self._repeats: dict[str, int] = {}
-        """How often a line was met that was met before."""
-        self._form = ""
+        self._identities = Identities(desk)
 
     def map(self, record: Record) -> Entry | None:
         """Say what a line means."""
@@ -110,7 +105,7 @@ class CodexMapping:
             self._begin(record)
         thread = self._thread
         assert thread is not None
-        identity = self._identify(thread, record)
+        identity = self._identities.of(record.data, thread.id)
         line = read_line(record, identity) if record.fields is not None else None
         if line is None:
             if record.fields is None:
@@ -132,7 +127,6 @@ class CodexMapping:
         """Find the thread that the lines are of."""
         line = read_line(record, Identity(None, record.data)) if record.fields is not None else None
         if line is not None and line.kind == META:
-            self._form = line.form
             id_ = name_of(line.payload.get("id")) or id_in(self._path) or line.identity.id
             self._thread = thread_of(self._desk, line, id_)
             return
@@ -145,24 +139,10 @@ class CodexMapping:
         if stored is None:
             self._thread = ThreadInfo(id=id_, agent=AGENT, occurred_at=at)
             return
-        created = stored.event(1)
-        self._thread = ThreadInfo(id=id_, agent=AGENT, labels=created.body.labels, occurred_at=created.occurred_at)
-        self._form = created.body.labels.get("form", "")
-        self._is_headless = not self._desk.holds(id_, own)
-        if self._is_headless:
+        self._thread = info_of(stored, id_, AGENT)
+        self._identities.goes_on = not self._desk.holds(id_, own)
+        if self._identities.goes_on:
             self._course.resume(stored.events(types=TYPES))
-
-    def _identify(self, thread: ThreadInfo, record: Record) -> Identity:
-        """Give a line's identity: its content, and which of the lines with this content it is."""
-        found = Identity(None, record.data)
-        if not self._is_headless and self._seen.add(found.id):
-            return found
-        number = self._repeats.get(found.id, 0 if self._is_headless else 1) + 1
-        while self._is_headless and self._desk.holds(thread.id, _numbered(found.id, number)):
-            number += 1
-        if number > 1:
-            self._repeats[found.id] = number
-        return Identity(_numbered(found.id, number), record.data)
 
     # --- meaning ---
 
@@ -306,7 +286,3 @@ class CodexMapping:
 def _starts_turn(event: Event) -> bool:
     body = event.body
     return isinstance(body, InputAdded) and body.role == "user" and not body.steer
-
-
-def _numbered(id_: str, number: int) -> str:
-    return id_ if number == 1 else f"{id_}.{number}"

@@ -15,7 +15,8 @@ from msgspec import Raw
 from ..canonical import split_halves
 from .base import Compaction, Entry, ThreadInfo
 from .codex_lines import AGENT, Line
-from .openai_items import SEALED, kind_of, text_content
+from .openai_content import text_content
+from .openai_items import SEALED, kind_of
 from .report import ImportReport
 from .slices import Entries, fields_of, items_of, text_of
 

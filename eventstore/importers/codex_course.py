@@ -27,7 +27,7 @@ from ..events import (
     Usage,
 )
 from .base import is_name
-from .openai_items import PROVIDER
+from .openai_content import PROVIDER
 from .slices import Fields, fields_of, name_of
 
 SPEAKERS = frozenset({"user", "model"})

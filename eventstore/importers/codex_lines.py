@@ -20,7 +20,7 @@ from .base import Compaction, Entry, Item, Place, Reader, Response, ThreadInfo, 
 from .documents import DocumentReader
 from .known import Identity
 from .lines import LineReader, Progress, Record, first_objects
-from .openai_items import text_content
+from .openai_content import text_content
 from .report import ImportReport
 from .slices import Entries, Fields, fields_of, name_of, object_text, text_of
 from .times import is_plain, microseconds

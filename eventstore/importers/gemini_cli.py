@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
 import msgspec
 
@@ -17,20 +17,7 @@ from ..canonical import split_halves
 from ..events import RecordKept
 from .base import Compaction, Desk, Entry, Item, Place, Response, ThreadInfo, Title
 from .gemini_cli_history import History, Step
-from .gemini_cli_messages import (
-    NOTICES,
-    PARENT_AGENT,
-    USER,
-    Seen,
-    digest_of,
-    input_items,
-    is_answer,
-    model_items,
-    notice_items,
-    plain_text,
-    seen_in,
-    usage_of,
-)
+from .gemini_cli_messages import NOTICES, PARENT_AGENT, USER, input_items, model_items, notice_items
 from .gemini_cli_reading import (
     Listed,
     SessionReader,
@@ -40,9 +27,10 @@ from .gemini_cli_reading import (
     summary_in,
     with_names,
 )
+from .gemini_cli_seen import Seen, digest_of, is_answer, plain_text, seen_in, usage_of
 from .gemini_cli_threads import AGENT, session_in, thread_of
 from .gemini_parts import PROVIDER
-from .headless import continued_thread
+from .headless import continued_thread, info_of
 from .known import Identity, key_part
 from .lines import Progress, Record
 from .report import ImportReport
@@ -133,7 +121,7 @@ class GeminiCliMapping:
         self._thread = ThreadInfo(id=id_, agent=AGENT, occurred_at=at)
         stored = self._desk.thread(id_)
         if stored is not None:
-            self._thread = ThreadInfo(id=id_, agent=AGENT, origin=_origin(stored.event(1).body.origin))
+            self._thread = info_of(stored, id_, AGENT)
             self._history.resume(stored)
         return self._thread
 
@@ -286,7 +274,3 @@ def _is_changed(seen: Seen, fields: Fields) -> bool:
     """Whether a message that had words has others now."""
     had_words = seen.text not in {"", digest_of(b"")}
     return had_words and seen.text != digest_of(plain_text(fields).encode(errors="replace"))
-
-
-def _origin(origin: str) -> Literal["import", "subagent"]:
-    return "subagent" if origin == "subagent" else "import"

@@ -2,135 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
-from blake3 import blake3
 from msgspec import Raw
 
 from ..canonical import split_halves
-from ..events import Body, InputAdded, SegmentAdded, SegmentKind, Source, Text, ToolCalled, ToolReturned, Usage
-from ..thread import Thread
+from ..events import Body, InputAdded, SegmentAdded, SegmentKind, Source, ToolCalled, ToolReturned
 from .base import Item, is_name
 from .gemini_cli_results import has_ended, rest_of, result_item
+from .gemini_cli_seen import Seen, digest_of
 from .gemini_parts import EMPTY, PROVIDER, Attach, Parts, content_of, parts_of, without
-from .known import parse_key
 from .slices import Entries, Fields, clean_text, fields_of, is_true, items_of, name_of, object_text, spelled, text_of
 from .times import is_plain, microseconds
 
 USER, HOST, TOOL, PARENT_AGENT = Source("user"), Source("host"), Source("tool"), Source("model")
 NOTICES = frozenset({"info", "warning", "error"})
 """Messages that the program shows, and the model never sees."""
-
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
-
-
-class _Tokens(msgspec.Struct):
-    input: Count = 0
-    output: Count = 0
-    cached: Count = 0
-    thoughts: Count | None = 0
-    tool: Count | None = 0
-
-
-_decode_tokens = msgspec.json.Decoder(_Tokens).decode
-
-
-class Seen(msgspec.Struct):
-    """What of a message has come, so that only what is new is taken when it is written again."""
-
-    response: str = ""
-    """Id of the response that it is, when it is the model's."""
-    digest: str = ""
-    """Of its record as it was written last."""
-    text: str = ""
-    """Digest of its text."""
-    is_silent: bool = True
-    """Nothing of its content came yet."""
-    thoughts: int = 0
-    calls: dict[str, bool] = {}
-    """Whether each has its result, by id."""
-    is_answer: bool = False
-    """It is the model's, in words, without calls, and its tokens are counted."""
-
-
-def digest_of(data: bytes | Raw | None) -> str:
-    """Give a short digest."""
-    return blake3(data or b"").hexdigest()[:12]
-
-
-def plain_text(message: Fields) -> str:
-    """Give the text of a message, without thoughts."""
-    parts = parts_of(message.get("content"))
-    found = [text_of(part) or _shown(part) for part in parts.items] if parts is not None else []
-    return "".join(text or "" for text in found)
-
-
-def _shown(part: Raw) -> str | None:
-    fields = fields_of(part) or {}
-    return None if is_true(fields, "thought") else text_of(fields.get("text"))
-
-
-def is_answer(message: Fields) -> bool:
-    """Whether a message of the model is complete, and calls nothing."""
-    return (
-        name_of(message.get("type")) == "gemini"
-        and bool(plain_text(message))
-        and not items_of(message.get("toolCalls"))
-        and usage_of(message) is not None
-    )
-
-
-def model_of(message: Fields) -> Source:
-    """Give the model that a message is of."""
-    model = name_of(message.get("model"))
-    return Source("model", provider=PROVIDER, model=model if is_name(model) else None)
-
-
-def usage_of(message: Fields) -> Usage | None:
-    """Read a message's tokens: the input's include what was cached, the output's do not include the thoughts."""
-    data = message.get("tokens")
-    if data is None or fields_of(data) is None:
-        return None
-    try:
-        tokens = _decode_tokens(data)
-    except msgspec.DecodeError:
-        return None
-    thoughts = tokens.thoughts or 0
-    return Usage(
-        input=max(0, tokens.input - tokens.cached) + (tokens.tool or 0),
-        cache_read=tokens.cached,
-        output=tokens.output + thoughts,
-        reasoning=thoughts,
-    )
-
-
-def seen_in(thread: Thread, id_: str) -> Seen:
-    """Tell again what came of a message, from the thread that it came to."""
-    seen = Seen(response=id_)
-    texts: list[str] = []
-    for event in thread.events(outputs=False):
-        named = None if event.key is None else parse_key(event.key)
-        if named is None or named[0] != id_:
-            continue
-        seen.digest = named[1]
-        body = event.body
-        if isinstance(body, InputAdded):
-            texts = [part.original for part in body.content if isinstance(part, Text)]
-        elif isinstance(body, ToolCalled):
-            seen.calls = {**seen.calls, body.call: False}
-        elif isinstance(body, ToolReturned):
-            seen.calls = {**seen.calls, body.call: True}
-        elif isinstance(body, SegmentAdded):
-            seen.response = body.response or id_
-            if body.kind == "text":
-                texts.append(body.original)
-            is_listed = body.extra is not None and '"thought":' in body.extra
-            seen.thoughts += is_listed
-            seen.is_silent = seen.is_silent and is_listed
-    seen.text = digest_of("".join(texts).encode(errors="replace"))
-    return seen
-
 
 # --- inputs and notices ---
 
@@ -214,6 +100,12 @@ def model_items(message: Fields, attach: Attach, seen: Seen, response: str) -> l
     for call in calls if named else []:
         items += _call(call, attach, seen, response, source)
     return _with_extra(items, _rest(message, frozenset(mapped)), None if parts and parts.is_text else template)
+
+
+def model_of(message: Fields) -> Source:
+    """Give the model that a message is of."""
+    model = name_of(message.get("model"))
+    return Source("model", provider=PROVIDER, model=model if is_name(model) else None)
 
 
 def _thought(data: Raw) -> SegmentAdded | None:

@@ -17,7 +17,7 @@ from msgspec import Raw
 from ..errors import PayloadRejected
 from .base import Reader
 from .documents import DocumentReader
-from .gemini_cli_messages import plain_text
+from .gemini_cli_seen import plain_text
 from .known import Identity
 from .lines import LineReader, Progress, Record
 from .report import ImportReport

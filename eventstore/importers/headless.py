@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from itertools import islice
+from typing import Literal
 
-from .base import Desk
+from ..events import ThreadCreated
+from ..thread import Thread
+from .base import Desk, ThreadInfo
 
 THREADS_LOOKED_AT = 8
 """Threads, last touched first, that a part may go on with."""
@@ -31,3 +34,12 @@ def continued_thread(desk: Desk, own: str | None, at: int | None) -> str | None:
             last = max((event.occurred_at or 0 for event in stored.events(bodies=False)), default=0)
             return id_ if at is None or at >= last else None
     return None
+
+
+def info_of(stored: Thread, id_: str, agent: str) -> ThreadInfo:
+    """Give what an importer says of a thread that is stored already."""
+    created = stored.event(1)
+    body = created.body
+    assert isinstance(body, ThreadCreated)
+    origin: Literal["import", "subagent"] = "subagent" if body.origin == "subagent" else "import"
+    return ThreadInfo(id=id_, agent=agent, labels=body.labels, origin=origin, occurred_at=created.occurred_at)

@@ -6,10 +6,6 @@ as `""`, a list of parts as the list of what each part has over, an item without
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
-from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -17,15 +13,13 @@ from blake3 import blake3
 from msgspec import Raw
 
 from ..canonical import split_halves
-from ..errors import PayloadRejected, TooLarge
-from ..events import Body, Content, Foreign, Image, InputAdded, SegmentAdded, Text, ToolCalled, ToolReturned
+from ..events import Body, InputAdded, SegmentAdded, ToolCalled, ToolReturned
 from ..records import encode_blocks
-from .slices import Entries, Fields, clean_text, fields_of, items_of, name_of, object_text, spelled, text_of
+from .data_urls import Attach
+from .openai_content import EMPTY, PROVIDER, TEXTS, contents_of, list_of, over, texts_of
+from .slices import Entries, Fields, clean_text, fields_of, items_of, name_of, object_text, spelled
 
-PROVIDER = "openai"
-
-Attach = Callable[[bytes], str]
-"""Keeps bytes as an attachment and gives their name."""
+__all__ = ["PROVIDER", "SEALED", "Said", "in_response", "is_part", "kind_of", "read_item"]
 
 INPUT_ROLES = frozenset({"user", "system", "developer"})
 CALLER_RUNS = frozenset({"local_shell_call", "shell_call", "apply_patch_call", "computer_call"})
@@ -37,9 +31,6 @@ ASKED = ("action", "operation", "arguments", "queries", "code")
 SEALED = frozenset({"compaction", "context_compaction", "compaction_summary"})
 """Items that stand for a history which only the provider can read."""
 
-_TEXTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
-_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,")
-_EMPTY = b'""'
 
 _MESSAGE = frozenset({"type", "role", "content"})
 _REASONING = frozenset({"type", "id", "summary", "encrypted_content"})
@@ -131,58 +122,11 @@ def _input(fields: Fields, role: str, attach: Attach) -> Said | None:
     read = contents_of(fields.get("content"), "input_text", attach)
     if read is None:
         return None
-    rest = _over(fields, _MESSAGE | {"id"} if _id(fields) else _MESSAGE)
+    rest = over(fields, _MESSAGE | {"id"} if _id(fields) else _MESSAGE)
     if role == "developer":
         rest.append(("role", fields["role"]))
     body = InputAdded(role="user" if role == "user" else "system", content=read[0], item=_id(fields))
     return Said("input", ((body, None),), _with_content(rest, read[1]), role)
-
-
-def contents_of(data: Raw | None, plain: str, attach: Attach) -> tuple[tuple[Content, ...], bytes | None] | None:
-    """Give a content's parts, and what is over of them; None for what is no content.
-
-    Args:
-        data: a text, or a list of parts.
-        plain: the type of a part that need not be noted.
-        attach: keeps a picture's bytes.
-    """
-    text = clean_text(data) if data is not None and bytes(memoryview(data)[:1]) == b'"' else None
-    if text is not None:
-        return (Text(*text),), _EMPTY
-    parts = items_of(data)
-    if parts is None:
-        return None
-    read = [_content(part, plain, attach) for part in parts]
-    return tuple(content for content, _ in read), _list_of([rest for _, rest in read])
-
-
-def _content(part: Raw, plain: str, attach: Attach) -> tuple[Content, Entries]:
-    fields = fields_of(part) or {}
-    kind = name_of(fields.get("type")) or ""
-    if kind in _TEXTS and (text := clean_text(fields.get(_TEXTS[kind]))) is not None:
-        return Text(*text), _over(fields, frozenset({"type", _TEXTS[kind]} if kind == plain else {_TEXTS[kind]}))
-    if kind == "input_image" and (picture := _image(fields, attach)) is not None:
-        return picture, []
-    return Foreign(json=spelled(part), provider=PROVIDER), []
-
-
-def _image(fields: Fields, attach: Attach) -> Image | None:
-    """Give a picture that lies in its address, or anywhere else; None when it cannot be put back as it was."""
-    url = name_of(fields.get("image_url"))
-    if not url:
-        return None
-    extra = object_text(_over(fields, frozenset({"type", "image_url"})))
-    found = _DATA_URL.match(url)
-    if found is None:
-        return None if url.startswith("data:") else Image(url=url, extra=extra)
-    text = url[found.end() :]
-    try:
-        data = base64.b64decode(text, validate=True)
-        if base64.b64encode(data).decode() != text:
-            return None
-        return Image(media_type=found[1], attachment=attach(data), extra=extra)
-    except (binascii.Error, ValueError, TooLarge):
-        return None
 
 
 # --- parts of a response ---
@@ -190,38 +134,38 @@ def _image(fields: Fields, attach: Attach) -> Image | None:
 
 def _message(item: Raw, fields: Fields) -> Said | None:
     id_, content = _id(fields), fields.get("content")
-    rest = _over(fields, _MESSAGE | {"id"} if id_ else _MESSAGE)
+    rest = over(fields, _MESSAGE | {"id"} if id_ else _MESSAGE)
     text = clean_text(content) if content is not None and bytes(memoryview(content)[:1]) == b'"' else None
     if text is not None:
         body = SegmentAdded(text=text[0], halves=text[1], item=id_)
-        return Said("response", ((body, None),), _with_content(rest, _EMPTY))
+        return Said("response", ((body, None),), _with_content(rest, EMPTY))
     parts = items_of(content)
     if parts is None:
         return None
     texts: list[Body] = []
-    over: list[Entries] = []
+    left: list[Entries] = []
     for part in parts:
         said = fields_of(part) or {}
         kind = name_of(said.get("type")) or ""
-        words = clean_text(said.get(_TEXTS.get(kind, "")))
+        words = clean_text(said.get(TEXTS.get(kind, "")))
         if words is None:
             whole = SegmentAdded(kind="opaque", opaque=spelled(item), item=id_)
             return Said("response", ((whole, None),), [])
-        mapped = {"type", "text"} if kind == "output_text" else {_TEXTS[kind]}
-        over.append(_over(said, frozenset(mapped)))
+        mapped = {"type", "text"} if kind == "output_text" else {TEXTS[kind]}
+        left.append(over(said, frozenset(mapped)))
         item_id = None if texts else id_
         texts.append(SegmentAdded(text=words[0], halves=words[1], item=item_id))
     if not texts:
         return Said("response", ((SegmentAdded(item=id_), None),), _with_content(rest, b"[]"))
-    return Said("response", tuple((body, None) for body in texts), _with_content(rest, _list_of(over)))
+    return Said("response", tuple((body, None) for body in texts), _with_content(rest, list_of(left)))
 
 
 def _reasoning(fields: Fields) -> Said:
     """Give reasoning: its summary, or where there is none its own text; encrypted content is its seal."""
     id_, sealed = _id(fields), name_of(fields.get("encrypted_content"))
     summary, content = items_of(fields.get("summary")), items_of(fields.get("content"))
-    texts = _texts(summary) or _texts(content)
-    rest = _over(fields, _REASONING)
+    texts = texts_of(summary) or texts_of(content)
+    rest = over(fields, _REASONING)
     if fields.get("id") is not None and id_ is None:
         rest.append(("id", fields["id"]))
     if "encrypted_content" in fields and not sealed:
@@ -239,11 +183,6 @@ def _is_summary(part: Raw) -> bool:
     return fields.keys() == {"type", "text"} and name_of(fields["type"]) == "summary_text"
 
 
-def _texts(parts: Sequence[Raw] | None) -> list[str]:
-    found = [text_of((fields_of(part) or {}).get("text")) for part in parts or ()]
-    return [text for text in found if text]
-
-
 def _call(fields: Fields, kind: str) -> Said | None:
     is_custom = kind == "custom_tool_call"
     field = "input" if is_custom else "arguments"
@@ -252,7 +191,7 @@ def _call(fields: Fields, kind: str) -> Said | None:
         return None
     said = fields.get(field)
     text = clean_text(said) if said is not None and bytes(memoryview(said)[:1]) == b'"' else None
-    rest = _over(fields, (_CUSTOM_CALL if is_custom else _CALL) - (frozenset() if id_ else {"id"}))
+    rest = over(fields, (_CUSTOM_CALL if is_custom else _CALL) - (frozenset() if id_ else {"id"}))
     if not name_of(fields.get("call_id")):
         rest.append(("call_id", fields.get("call_id", b"null")))
     if text is None or text[1]:
@@ -302,7 +241,7 @@ def _result(item: Raw, fields: Fields, kind: str, attach: Attach) -> Said | None
     call = name_of(fields.get("call_id"))
     if not call:
         return None
-    rest = _over(fields, _RESULT)
+    rest = over(fields, _RESULT)
     if kind != "function_call_output":
         rest.append(("type", fields["type"]))
     output = fields.get("output")
@@ -320,9 +259,8 @@ def _result(item: Raw, fields: Fields, kind: str, attach: Attach) -> Said | None
     words = clean_text(said.get("content"))
     if words is not None:
         # An older form: the text, and whether the call succeeded.
-        over = _over(said, frozenset({"content"}))
-        over.append(("content", _EMPTY))
-        rest.append(("output", (object_text(over) or "{}").encode()))
+        shape = [*over(said, frozenset({"content"})), ("content", EMPTY)]
+        rest.append(("output", (object_text(shape) or "{}").encode()))
         is_failed = bytes(said.get("success", b"")) == b"false"
         body = ToolReturned(call=call, status="error" if is_failed else "ok", halves=words[1])
         return Said("result", ((body, words[0].encode()),), rest)
@@ -336,28 +274,5 @@ def _id(fields: Fields) -> str | None:
     return name_of(fields.get("id")) or None
 
 
-def _over(fields: Fields, mapped: frozenset[str]) -> Entries:
-    over: Entries = [entry for entry in fields.items() if entry[0] not in mapped]
-    if "type" in mapped and "type" not in fields:
-        over.append(("type", b"null"))
-    return over
-
-
-def _list_of(over: list[Entries]) -> bytes | None:
-    """Give the JSON list of what parts have over; None when no part has anything."""
-    if not any(over):
-        return None
-    return f"[{','.join(object_text(rest) or '{}' for rest in over)}]".encode()
-
-
 def _with_content(rest: Entries, content: bytes | None, name: str = "content") -> Entries:
     return rest if content is None else [*rest, (name, content)]
-
-
-def text_content(content: Raw | None) -> str:
-    """Give all text of a content."""
-    text = text_of(content) if content is not None else None
-    try:
-        return text if text is not None else "\n".join(_texts(items_of(content)))
-    except PayloadRejected:
-        return ""

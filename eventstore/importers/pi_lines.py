@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
-import msgspec
 from msgspec import Raw
 
-from ..events import RecordKept, TurnState
-from .base import Compaction, Entry, Item, Place, Response, ThreadInfo, Title
+from ..events import RecordKept
+from .base import Item, Place, ThreadedLine, ThreadInfo
 from .known import Identity, key_part
 from .lines import Record
 from .slices import Entries, Fields, fields_of, name_of, object_text, text_of, value_of
@@ -27,46 +26,17 @@ MUTATIONS = frozenset({"header", "entry", "record", "lane", "fact"})
 """What a line of form 4 is; in older forms the entry is the line."""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class Line(ThreadedLine, frozen=True, kw_only=True):
     """One line with what all lines have."""
 
-    record: Record
+    EXACT = True
+
     kind: str
     """The entry's type; in form 4 that of what is no entry, such as `lane`."""
     fields: Fields
     outer: Fields | None
     """In form 4, what stands around the entry."""
-    identity: Identity
     id: str | None
-    parent: str | Place
-    occurred_at: int | None
-    thread: ThreadInfo
-
-    def entry(
-        self,
-        items: Iterable[Item],
-        *,
-        response: Response | None = None,
-        ends: TurnState | None = None,
-        error: str | None = None,
-        title: Title | None = None,
-        compaction: Compaction | None = None,
-    ) -> Entry:
-        """Say what the line means."""
-        return Entry(
-            thread=self.thread,
-            record=self.record,
-            identity=self.identity,
-            parent=self.parent,
-            exact=True,
-            items=tuple(items),
-            occurred_at=self.occurred_at,
-            response=response,
-            ends=ends,
-            error=error,
-            title=title,
-            compaction=compaction,
-        )
 
     def verbatim(self) -> Item:
         """Keep the line as it is; others may hang below it."""

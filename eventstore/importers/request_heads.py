@@ -8,6 +8,9 @@ from ..events import Part, Tool
 from .slices import Entries, Fields, clean_text, fields_of, items_of, name_of, object_text, spelled
 
 ORIGIN = "request"
+WRAPPED = frozenset({"function", "custom"})
+"""Kinds of tool that the chat form declares in an object of that name."""
+
 STANDING = ("system", "instructions")
 """Where Anthropic's and OpenAI's bodies put standing instructions."""
 
@@ -52,7 +55,7 @@ def _tool(item: Raw) -> Tool | None:
     """Give a tool: the provider's own ones have no more than a type, and go by it."""
     fields = fields_of(item) or {}
     kind = name_of(fields.get("type"))
-    inner = fields_of(fields.get("function")) if kind == "function" else None
+    inner = fields_of(fields.get(kind)) if kind in WRAPPED else None
     said = fields if inner is None else inner
     name = name_of(said.get("name")) or kind
     if not name:
@@ -64,7 +67,7 @@ def _tool(item: Raw) -> Tool | None:
     over = _over(said, mapped)
     if inner is not None:
         rest = object_text(over)
-        over = _over(fields, {"function"}) + ([("function", rest.encode())] if rest else [("function", b"{}")])
+        over = [*_over(fields, {str(kind)}), (str(kind), (rest or "{}").encode())]
     return Tool(
         name=name,
         description=description,

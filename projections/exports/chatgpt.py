@@ -148,7 +148,9 @@ class _Conversation:
         parts = _parts(events)
         if over is None:
             # What has neither parts nor a text stands whole in the event.
-            return parts[0] if len(parts) == 1 and isinstance(parts[0], Raw) else {"parts": parts} if parts else None
+            if len(parts) == 1 and isinstance(parts[0], Raw):
+                return parts[0]
+            return {"parts": parts} if any(parts) else None
         if not over:
             return content
         kind = name_of(over.get("content_type"))

@@ -48,23 +48,22 @@ def item_again(thread: Thread, events: Sequence[Event], rest: Fields) -> Json | 
     if isinstance(body, ToolCalled):
         is_custom = body.kind == "custom"
         kind, field = ("custom_tool_call", "input") if is_custom else ("function_call", "arguments")
-        return _merged(
-            {"type": kind, "id": body.item, "name": body.name, field: body.input, "call_id": body.call}, rest
-        )
+        called: Json = {"type": kind, "id": body.item, "name": body.name, field: body.input, "call_id": body.call}
+        return _merged(called, rest, absent=("call_id", field))
     return _result(thread, event, rest)
 
 
-def _merged(said: Json, rest: Fields, marker: str = "", absent: str = "") -> Json:
+def _merged(said: Json, rest: Fields, marker: str = "", absent: Sequence[str] = ()) -> Json:
     """Lay what is over on what is said.
 
     Args:
         said: what the events say.
         rest: what they do not.
         marker: an entry of the rest that only tells how something stood.
-        absent: one that, like a type, is noted as null where it was not there.
+        absent: entries that, like a type, are noted as null where they were not there.
     """
     whole = {**said, **{name: value for name, value in rest.items() if name != marker}}
-    noted = {"type", absent}
+    noted = {"type", *absent}
     return {
         name: value for name, value in whole.items() if value is not None and (value != ABSENT or name not in noted)
     }
@@ -122,7 +121,7 @@ def _reasoning(body: SegmentAdded, rest: Fields) -> Json:
     summary = [{"type": "summary_text", "text": text}] if text else []
     said = {"type": "reasoning", "id": body.item, "summary": summary, "encrypted_content": body.signature}
     sealed = {"encrypted_content": rest["encrypted_content"]} if "encrypted_content" in rest else {}
-    return {**_merged(said, rest, absent="summary"), **sealed}
+    return {**_merged(said, rest, absent=("summary",)), **sealed}
 
 
 def _result(thread: Thread, event: Event, rest: Fields) -> Json | Raw:

@@ -79,7 +79,7 @@ class Log:
 
     def response(self, id_: str, prompt: str | None, response: str | None, **row: Any) -> str:
         """Add a response to the conversation `c1`."""
-        said = {"model": "gpt-x", "options_json": "{}", "datetime_utc": "2023-05-01T10:00:00"}
+        said: dict[str, Any] = {"model": "gpt-x", "options_json": "{}", "datetime_utc": "2023-05-01T10:00:00"}
         said |= {"conversation_id": "c1", "input_tokens": 10, "output_tokens": 5}
         self.add("responses", id=id_, prompt=prompt, response=response, **(said | row))
         return id_
@@ -112,7 +112,7 @@ class Log:
 
     def turn(self, id_: str, parent: str | None, tip: str | None, thread: str | None = "t1", **row: Any) -> str:
         """Add a turn and move its thread there."""
-        said = {"model": "gpt-x", "input_tokens": 10, "output_tokens": 5, "datetime_utc": TIME}
+        said: dict[str, Any] = {"model": "gpt-x", "input_tokens": 10, "output_tokens": 5, "datetime_utc": TIME}
         said |= {"token_details": json.dumps({"prompt_tokens_details": {"cached_tokens": 2}})}
         self.add("turns", id=id_, thread_id=thread, parent_message_hash=parent, tip_message_hash=tip, **(said | row))
         self.db.execute("UPDATE threads SET tip_message_hash = ? WHERE id = ?", [tip, thread])

@@ -71,6 +71,17 @@ def test_a_part_without_a_header_is_told_by_its_files_name(store: Store, tmp_pat
     assert report.thread_ids == [creation_id("codex", "0190-aaaa")]
 
 
+def test_a_part_of_a_sub_agents_rollout_goes_on_as_one(store: Store) -> None:
+    rollout = Rollout(source={"subagent": "review"})
+    rollout.user("look")
+    rollout.user("and there")
+    data = rollout.data
+    cut = data.index(b"\n", data.index(b"look")) + 1
+    for part in (data[:cut], data[cut:]):
+        report = import_file(store, part, format="codex")
+        assert (report.user_messages, report.harness_messages) == (0, 1)
+
+
 def test_lines_that_go_on_with_nothing_are_a_thread_of_their_own(store: Store) -> None:
     earlier, later = Rollout("a"), Rollout("b")
     later.user("late", at=50)
