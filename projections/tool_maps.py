@@ -10,7 +10,7 @@ import msgspec
 
 from .stages.tool_map_v1 import ToolMap
 
-AGENTS = ("claude-code", "codex", "gemini-cli", "keen", "pi")
+AGENTS = ("claude-code", "codex", "gemini-cli", "keen", "opencode", "pi")
 """Agents that have a map."""
 
 DEFAULT_AGENT = "keen"

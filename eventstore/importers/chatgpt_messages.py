@@ -174,7 +174,7 @@ def _spoken(message: Message) -> Iterator[SegmentAdded]:
         yield SegmentAdded(kind="reasoning", text=words, halves=halves, extra=message.rest(()))
         return
     parts, mapped = texts_of(message)
-    extra = message.rest(mapped)
+    extra = message.rest(mapped if parts else ())
     for part in parts:
         if isinstance(part, str):
             words, halves = split_halves(part)

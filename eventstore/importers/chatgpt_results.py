@@ -83,6 +83,8 @@ def result_of(message: Message, call: str) -> Item:
         output, mapped, only = text.encode(), ("result",), text
     elif parts:
         output = encode_blocks(blocks_of(message)[0])
+    else:
+        mapped = ()
     body = ToolReturned(
         call=call,
         status=_status(message),

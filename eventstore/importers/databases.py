@@ -104,6 +104,7 @@ class Database:
         connection.text_factory = self._text
         try:
             connection.execute("PRAGMA query_only=ON")
+            connection.execute("PRAGMA trusted_schema=OFF")
             connection.execute("BEGIN")
             rows = list(connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'"))
         except sqlite3.Error:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ..errors import ImportFailed
 from . import databases, opencode_sources
-from .atif import Atif
 from .agents_sdk import AgentsSdk
+from .atif import Atif
 from .base import Importer
 from .chatgpt import ChatGPT
 from .claude_ai import ClaudeAI

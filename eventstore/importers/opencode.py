@@ -18,6 +18,7 @@ from ..errors import ImportFailed
 from .base import Desk
 from .databases import MAGIC, open_database, tables_in
 from .lines import Progress
+from .opencode_export import EXPORT, ExportSource
 from .opencode_mapping import OpenCodeMapping
 from .opencode_sources import DatabaseSource, FolderSource, Held, Session, Source, storage_of
 from .opencode_steps import Step, is_complete, is_summary, kind_of, pruned_at, status_of
@@ -25,18 +26,21 @@ from .report import ImportReport
 from .slices import name_of
 
 TABLES = frozenset({"session", "message", "part"})
+HEAD_BYTES = 4096
 SESSION_FILE = re.compile(rb'\{\s*"[^"]+"\s*:.*"ses_', re.DOTALL)
 
 
 class OpenCode:
-    """The form of OpenCode's database, and of a session's file in its older folder."""
+    """The form of OpenCode's database, of a session's file in its older folder, and of an exported session."""
 
     name = "opencode"
 
     def detect(self, head: bytes, path: Path | None) -> bool:
-        """Whether this is such a database, or a session's file that lies in such a folder."""
+        """Whether this is such a database, an exported session, or a session's file that lies in such a folder."""
         if head.startswith(MAGIC):
             return tables_in(head, path) >= TABLES
+        if EXPORT.match(head) is not None:
+            return True
         return path is not None and storage_of(path) is not None and SESSION_FILE.match(head) is not None
 
     def read(self, stream: BinaryIO, report: ImportReport, progress: Progress | None) -> OpenCodeReader:
@@ -66,11 +70,14 @@ class OpenCodeReader:
 
     def __iter__(self) -> Iterator[Step]:
         stream, report = self._stream, self._report
-        head = stream.read(len(MAGIC))
+        head = stream.read(HEAD_BYTES)
         stream.seek(0)
-        if head == MAGIC:
+        if head.startswith(MAGIC):
             with open_database(stream, report, self._progress) as database:
                 yield from self._steps(DatabaseSource(database, report))
+            return
+        if EXPORT.match(head) is not None:
+            yield from self._steps(ExportSource(stream, report, self._progress))
             return
         data = stream.read(BODY_BYTES_MAX + 1)
         report.size, report.digest = len(data), blake3(data).hexdigest()

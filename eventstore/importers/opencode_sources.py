@@ -119,7 +119,7 @@ class DatabaseSource:
 
     def _held(self, row: Row) -> Held:
         rest = row_text({name: value for name, value in row.items() if name not in {"id", "data"}})
-        return _held(str(row["id"]), str(row["data"]).encode(), row.get("time_created"), rest)
+        return held_of(str(row["id"]), str(row["data"]).encode(), row.get("time_created"), rest)
 
 
 def _session_of_row(row: Row) -> Session:
@@ -148,22 +148,13 @@ class FolderSource:
 
     def sessions(self) -> Iterator[Session]:
         """Give the session."""
-        held = _held("", self._data.strip(), None, None)
+        held = held_of("", self._data.strip())
         fields = fields_of(held.data) if held.fields is not None else None
-        id_ = name_of((fields or {}).get("id"))
-        if fields is None or not id_:
+        session = None if fields is None else session_of(fields, held.data)
+        if session is None:
             self._report.lose(1, "bad_file", "no session")
             return
-        time = fields_of(fields.get("time")) or {}
-        yield Session(
-            id=id_,
-            data=held.data.decode(),
-            parent=name_of(fields.get("parentID")),
-            title=name_of(fields.get("title")),
-            cwd=name_of(fields.get("directory")),
-            created=_microseconds(value_of(time.get("created"))),
-            revert=_revert(fields_of(fields.get("revert"))),
-        )
+        yield session
 
     def messages(self, session: str) -> Iterator[Held]:
         """Give the session's messages by their ids, which ascend."""
@@ -186,7 +177,7 @@ class FolderSource:
         for path in sorted(folder.glob("*.json")):
             if path.is_symlink():
                 continue
-            held = _held(path.stem, path.read_bytes().strip(), None, None)
+            held = held_of(path.stem, path.read_bytes().strip())
             if held.fields is None:
                 self._report.warn(0, "not_object", f"{kind}/{owner}/{path.name} holds no object")
             yield held
@@ -213,7 +204,25 @@ def is_member(path: Path) -> bool:
 # --- what both have ---
 
 
-def _held(id_: str, data: bytes, created: Any, row: str | None) -> Held:
+def session_of(fields: Fields, data: bytes) -> Session | None:
+    """Read a session's object, as files hold it; None for one without an id."""
+    id_ = name_of(fields.get("id"))
+    time = fields_of(fields.get("time")) or {}
+    if not id_:
+        return None
+    return Session(
+        id=id_,
+        data=data.decode(),
+        parent=name_of(fields.get("parentID")),
+        title=name_of(fields.get("title")),
+        cwd=name_of(fields.get("directory")),
+        created=_microseconds(value_of(time.get("created"))),
+        revert=_revert(fields_of(fields.get("revert"))),
+    )
+
+
+def held_of(id_: str, data: bytes, created: Any = None, row: str | None = None) -> Held:
+    """Read a message or a part; one that names no id of its own goes by its object's."""
     text = data.decode(errors="replace").encode()
     try:
         fields = None if is_too_deep(text) else fields_of(text)

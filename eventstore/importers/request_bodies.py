@@ -1,7 +1,7 @@
 """Bodies of requests to OpenAI and Anthropic: the messages that somebody sent are a thread, named by the body's bytes.
 
 Such a body is one prompt of one conversation: instructions and tools first, then its messages. What the model is to do
-with them (its name, limits, options) is kept as it stands.
+with them (its name, limits, options) is kept as it stands. A file may hold one body, or one on each line.
 """
 
 from __future__ import annotations
@@ -12,21 +12,23 @@ from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
+from blake3 import blake3
 from msgspec import Raw
 
 from ..canonical import split_halves
+from ..errors import ImportFailed, PayloadRejected
 from ..events import InputAdded, InstructionsSet, Part, RecordKept, Source, Text, ToolsSet
 from .anthropic_blocks import PROVIDER as ANTHROPIC
 from .anthropic_messages import answer_items, user_items
 from .base import Desk, Entry, Item, Response, ThreadInfo, is_name
 from .chat_messages import read_message
 from .known import Identity
-from .lines import Progress, Record
+from .lines import BOM, LINE_BYTES_MAX, LineReader, Progress, Record
 from .openai_items import Said, in_response, is_part, kind_of, read_item
 from .report import ImportReport
 from .request_heads import ORIGIN, instructions_of, tools_of
-from .slices import Entries, Fields, name_of, object_text, text_of
-from .whole_documents import read_document
+from .slices import Entries, Fields, fields_of, name_of, object_text, text_of
+from .whole_documents import Document, document_of, read_document
 
 _LIST = re.compile(rb'[\[{,]\s*"(?:messages|input)"\s*:\s*\[\s*\{|^\s*\[\s*\{\s*"(?:role|type)"\s*:')
 _ROLE = re.compile(rb'"role"\s*:\s*"(?:system|developer|user|assistant|tool|function)"')
@@ -34,6 +36,9 @@ _ANTHROPIC = re.compile(
     rb'"type"\s*:\s*"(?:tool_use|tool_result|thinking|redacted_thinking)"|"(?:input_schema|anthropic_version|system)"\s*:'
 )
 _INPUT = re.compile(rb'[{,]\s*"input"\s*:\s*"')
+
+LISTS = ("messages", "input")
+HEAD_BYTES = 4096
 
 USER, TOOL, HOST, SYSTEM = Source("user"), Source("tool"), Source("host"), Source("system")
 SOURCES = {"user": USER, "system": SYSTEM, "developer": HOST}
@@ -47,6 +52,8 @@ class Piece(Record, frozen=True):
     """head, text, message, item, or rest."""
     entries: Fields = msgspec.field(default_factory=dict)
     """What the body says beside its messages."""
+    number: int = 0
+    """The message's place, from 1."""
     goes_on: bool = False
     """The next item is a part of the same response."""
 
@@ -88,19 +95,50 @@ class RequestReader:
         self._progress = progress
 
     def __iter__(self) -> Iterator[Piece]:
-        document = read_document(self._stream, self._report, self._progress, "messages", "input")
-        thread, entries, items = self._report.digest, document.entries, document.items
-        yield Piece(0, b"", None, thread=thread, kind="head", entries=entries)
-        if not items and text_of(entries.get("input")) is not None:
-            yield Piece(1, bytes(entries["input"]), None, thread=thread, kind="text", entries=entries)
-        is_input = document.array == "input" and bool(items)
-        for record, following in zip(items, [*items[1:], None], strict=False):
-            goes_on = is_input and following is not None and is_part(following.fields or {})
-            kind = "item" if is_input else "message"
-            yield Piece(
-                record.line, record.data, record.fields, thread=thread, kind=kind, entries=entries, goes_on=goes_on
-            )
-        yield Piece(0, b"", None, thread=thread, kind="rest", entries=entries)
+        if self._is_lines():
+            for record in LineReader(self._stream, self._report, self._progress):
+                if record.fields is None:
+                    self._report.lose(record.line, "not_object", "no request's body")
+                    continue
+                document = document_of(record.fields, self._report, record.line, *LISTS)
+                yield from _pieces(document, record.line, blake3(record.data).hexdigest())
+            return
+        document = read_document(self._stream, self._report, self._progress, *LISTS)
+        if not document.items and "input" not in document.entries and not self._report.lost:
+            raise ImportFailed("no list of messages in this document")
+        yield from _pieces(document, None, self._report.digest)
+
+    def _is_lines(self) -> bool:
+        """Whether the content is a body on each line, and not one document."""
+        first = self._stream.readline(LINE_BYTES_MAX).removeprefix(BOM).strip()
+        following = self._stream.read(HEAD_BYTES).strip()
+        self._stream.seek(0)
+        try:
+            return following != b"" and fields_of(first) is not None
+        except PayloadRejected:
+            return False
+
+
+def _pieces(document: Document, line: int | None, thread: str) -> Iterator[Piece]:
+    """Give a body's records; `line` is the one that it stands on, where it is not a document of its own."""
+    entries, items = document.entries, document.items
+    base = Piece(line or 0, b"", None, thread=thread, kind="head", entries=entries)
+    yield base
+    words = entries.get("input")
+    if not items and text_of(words) is not None and words is not None:
+        yield msgspec.structs.replace(base, line=line or 1, number=1, data=bytes(words), kind="text")
+    is_input = document.array == "input" and bool(items)
+    for record, following in zip(items, [*items[1:], None], strict=False):
+        yield msgspec.structs.replace(
+            base,
+            line=line or record.line,
+            number=record.line,
+            data=record.data,
+            fields=record.fields,
+            kind="item" if is_input else "message",
+            goes_on=is_input and following is not None and is_part(following.fields or {}),
+        )
+    yield msgspec.structs.replace(base, kind="rest")
 
 
 class RequestMapping:
@@ -143,21 +181,23 @@ class RequestMapping:
         return Entry(
             thread=ThreadInfo(id=piece.thread),
             record=piece,
-            identity=Identity(f"{piece.kind}:{piece.line}", piece.data),
+            identity=Identity(f"{piece.kind}:{piece.number}", piece.data),
             items=items,
             response=response,
-            counts=piece.kind != "head",
+            counts=bool(items) and piece.kind != "head",
+            last=piece.kind == "rest",
         )
 
     def _head(self, piece: Piece) -> Entry | None:
         """Set what stands before all messages."""
+        self._is_begun, self._response, self._needs = False, "", None
         self._standing, _ = instructions_of(piece.entries)
         tools = tools_of(piece.entries)
         items = [Item(body=InstructionsSet(parts=self._standing))] if self._standing else []
         items += [Item(body=ToolsSet(tools=tools))] if tools else []
         return self._entry(piece, tuple(items)) if items else None
 
-    def _rest(self, piece: Piece) -> Entry | None:
+    def _rest(self, piece: Piece) -> Entry:
         """Keep what a body says beside its messages, instructions and tools."""
         parts, over = instructions_of(piece.entries)
         mapped = {part.name for part in parts[:1]} | ({"tools"} if tools_of(piece.entries) else set())
@@ -165,7 +205,7 @@ class RequestMapping:
             mapped.add("input")
         text = object_text([*((name, value) for name, value in piece.entries.items() if name not in mapped), *over])
         if text is None:
-            return None
+            return self._entry(piece, ())
         kept = Item(body=RecordKept(format=self._provider, record=text), stands=False)
         return self._entry(msgspec.structs.replace(piece, data=text.encode()), (kept,))
 
@@ -187,7 +227,7 @@ class RequestMapping:
 
     def _message(self, piece: Piece, fields: Fields) -> Entry:
         """Say what a message of Anthropic's form means."""
-        role, id_ = name_of(fields.get("role")), f"message:{piece.line}"
+        role, id_ = name_of(fields.get("role")), f"message:{piece.number}"
         self._is_begun = self._is_begun or role != "system"
         if role == "assistant":
             items = answer_items(fields, id_, self._model(piece))
@@ -199,7 +239,7 @@ class RequestMapping:
 
     def _chat_message(self, piece: Piece, fields: Fields) -> Entry:
         """Say what a message of OpenAI's chat form means; those that stand before all others are instructions."""
-        id_ = f"message:{piece.line}"
+        id_ = f"message:{piece.number}"
         said = read_message(fields, id_, self._desk.attach)
         if said is None:
             return self._kept(piece)
@@ -218,7 +258,7 @@ class RequestMapping:
         if not is_part(fields):
             self._response, self._needs = "", None
         elif not self._response:
-            self._response = f"response:{piece.line}"
+            self._response = f"response:{piece.number}"
         said = read_item(Raw(piece.data), fields, self._desk.attach)
         if said is None:
             return self._kept(piece)

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Raw
 
+from convlog.eventstore.canonical import parse_json
 from convlog.eventstore.events import (
     Content,
     Event,
@@ -32,7 +33,7 @@ from convlog.eventstore.thread import Thread
 
 from .kept import Kept, is_from, on_path, records_of, source_id
 from .messages import is_said, output_blocks, output_text
-from .spelled import Json, extra_of, raw, spell_line
+from .spelled import Json, extra_of, is_json, raw, spell, spell_line
 
 NAMES = uuid.UUID("0d6f0d0e-9f3e-4f0b-8d57-3f1a2b4c5d6e")
 """The namespace of ids that are made here."""
@@ -159,6 +160,12 @@ class _Conversation:
         field = "result" if kind == SHOWN else "text" if kind in TEXT_KINDS else "parts"
         if field in over or "parts" in over or bytes(over.get("text", b""))[:1] == b'"':
             return content  # it stands there as it was
+        if (
+            isinstance(body, ToolCalled)
+            and is_json(body.input)
+            and parse_json(body.input) == parse_json(spell(content))
+        ):
+            return content  # a call without words: its input is the content itself
         if "text" in over:
             field = "parts"
         return {**content, field: parts if field == "parts" else "".join(p for p in parts if isinstance(p, str))}

@@ -79,11 +79,11 @@ _PLAIN_WORD = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
 def read_input(raw: str) -> Mapping[str, object]:
-    """Read a tool's input; a bare string, as free-form tools take it, counts as its field `input`."""
+    """Read a tool's input; free text, bare or as a JSON string, as free-form tools take it, is its field `input`."""
     value = parsed(raw)
-    if isinstance(value, str):
-        return {"input": value}
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {"input": value if isinstance(value, str) else raw}
 
 
 def text_of(values: Mapping[str, object], names: tuple[str, ...]) -> str:

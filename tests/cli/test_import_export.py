@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from convlog.projections.exports import EXPORTS
+
 from .conftest import TITLE, Run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -191,6 +193,42 @@ def test_an_export_that_fails_leaves_the_file_as_it_was(run: Run, db: Path, monk
     assert result.exit_code == 1
     assert "No space left" in result.stderr
     assert [entry.read_text() for entry in Path.cwd().iterdir()] == ["before"]
+
+
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("out.md", "# "),
+        ("out.atif.json", '{"schema_version":'),
+        ("OUT.OPENAI.JSON", "{"),
+        ("out.claude-code.jsonl", "{"),
+    ],
+)
+def test_a_files_name_asks_for_its_form(run: Run, db: Path, name: str, begins: str) -> None:
+    assert run("-d", db, "export", TITLE, "-o", name).exit_code == 0
+    assert Path(name).read_text().startswith(begins)
+
+
+@pytest.mark.parametrize("form", EXPORTS)
+def test_every_form_goes_to_stdout(run: Run, db: Path, form: str) -> None:
+    result = run("-d", db, "export", TITLE, "--format", form)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout
+
+
+def test_a_session_comes_back_as_it_was(run: Run) -> None:
+    Path("a.jsonl").write_text(session("hello", "again"))
+    run("-d", "a.db", "import", "a.jsonl")
+    result = run("-d", "a.db", "export", "s1", "--format", "claude-code")
+    assert lines(result.stdout) == lines(session("hello", "again"))
+
+
+def test_a_branch_or_a_node_is_exported_alone_where_the_form_allows_it(run: Run) -> None:
+    Path("a.jsonl").write_text(session("hello", "again"))
+    run("-d", "a.db", "import", "a.jsonl")
+    assert len(run("-d", "a.db", "export", "s1:2", "--format", "claude-code").stdout.splitlines()) == 1
+    for address, form in (("s1:2", "convlog"), ("s1:2..3", "markdown"), ("s1/1", "atif")):
+        assert run("-d", "a.db", "export", address, "--format", form).exit_code == 2
 
 
 @pytest.mark.parametrize(

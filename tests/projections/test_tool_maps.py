@@ -42,7 +42,7 @@ PATCH = "*** Begin Patch\n*** Update File: /srv/app/a.py\n@@\n-x\n+y\n*** Add Fi
         ("codex", "exec_command", {"cmd": "bash -lc 'a' && rm 'b'"}, "bash -lc 'a' && rm 'b'"),
         ("codex", "apply_patch", {"input": PATCH}, "a.py, b.py"),
         ("codex", "apply_patch", json.dumps(PATCH), "a.py, b.py"),
-        ("codex", "apply_patch", PATCH, ""),
+        ("codex", "apply_patch", PATCH, "a.py, b.py"),
         ("gemini-cli", "read_file", {"absolute_path": "/srv/app/x.py"}, "x.py"),
         ("gemini-cli", "read_file", {"file_path": "/srv/app/x.py"}, "x.py"),
         ("gemini-cli", "read_many_files", {"paths": ["/srv/app/a", 3, "b"]}, "a, b"),

@@ -97,6 +97,23 @@ class Sessions:
         db.close()
         return path
 
+    def exported(self, id_: str) -> dict[str, Any]:
+        """Give a session as `opencode export` writes it."""
+        own = [(name, data) for name, (session, data) in self.messages.items() if session == id_]
+        info = {"id": id_, "title": self.sessions[id_]["title"], "directory": "/w", "time": {"created": START}}
+        messages = [
+            {
+                "info": {"id": name, "sessionID": id_} | data,
+                "parts": [
+                    {"id": part, "sessionID": id_, "messageID": name} | said
+                    for part, (message, said) in self.parts.items()
+                    if message == name
+                ],
+            }
+            for name, data in own
+        ]
+        return {"info": info, "messages": messages}
+
     def save_folder(self, folder: Path) -> Path:
         """Write the files of an older version below a folder."""
         for id_, columns in self.sessions.items():

@@ -17,7 +17,7 @@ from convlog.eventstore.importers import ImportReport, detect_format, import_fil
 from convlog.eventstore.store import Store
 from convlog.eventstore.store import open_store as open_any
 from convlog.eventstore.thread import Thread
-from tests.eventstore.importers.sessions import nodes, said, shape, texts
+from tests.eventstore.importers.imported import nodes, said, shape, texts
 
 PLAIN = """
 CREATE TABLE {sessions} (session_id TEXT PRIMARY KEY, created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP,

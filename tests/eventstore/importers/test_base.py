@@ -20,7 +20,8 @@ from convlog.eventstore.importers.slices import fields_of, has_doubled_key, is_t
 from convlog.eventstore.records import check_key
 from convlog.eventstore.store import Store
 from tests.conftest import Stores
-from tests.eventstore.importers.sessions import Session, call, counts, nodes, text, texts
+from tests.eventstore.importers.imported import counts, nodes, texts
+from tests.eventstore.importers.sessions import Session, call, text
 
 
 def read(data: bytes) -> tuple[list[Record], ImportReport]:

@@ -8,99 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 import convlog
 from convlog.eventstore.events import Facts, Foreign, Image, Text, Usage
-from convlog.eventstore.importers import ImportReport, detect_format, import_file
+from convlog.eventstore.importers import import_file
 from convlog.eventstore.store import Store
-from convlog.eventstore.store import open_store as open_any
 from convlog.eventstore.thread import Thread
 from convlog.projections.views import view
-from tests.eventstore.importers.sessions import nodes, said, shape, texts
+from tests.eventstore.importers.chats import SPENT, TOKENS, Chat, bring_in, call, diff, eventful, extra, failed, thought
+from tests.eventstore.importers.imported import codes, ends, nodes, shape, texts
 from tests.recorded import recorded
-
-TOKENS = {"input": 100, "output": 20, "cached": 40, "thoughts": 5, "tool": 3, "total": 128}
-SPENT = Usage(input=63, cache_read=40, output=25, reasoning=5)
-
-
-class Chat:
-    """Writes one session, as lines or as a document."""
-
-    def __init__(self, session: str = "s-1", **header: Any) -> None:
-        self.header = {"sessionId": session, "projectHash": "p", "startTime": self.time(0)} | header
-        self.records: list[Any] = []
-
-    @staticmethod
-    def time(seconds: int) -> str:
-        return f"2026-01-02T10:00:{seconds:02d}.000Z"
-
-    def add(self, record: Any) -> Any:
-        self.records.append(record)
-        return record
-
-    def message(self, id_: str, type_: str, content: Any, **fields: Any) -> dict[str, Any]:
-        time = self.time(len(self.records) + 1)
-        message = {"id": id_, "timestamp": time, "type": type_, "content": content} | fields
-        self.add(message)
-        return message
-
-    def user(self, id_: str, content: Any, **fields: Any) -> dict[str, Any]:
-        return self.message(id_, "user", content, **fields)
-
-    def gemini(self, id_: str, content: Any, **fields: Any) -> dict[str, Any]:
-        return self.message(id_, "gemini", content, **{"model": "gemini-x", "tokens": TOKENS} | fields)
-
-    @property
-    def lines(self) -> bytes:
-        return "".join(
-            f"{json.dumps(record, ensure_ascii=False)}\n" for record in [self.header, *self.records]
-        ).encode()
-
-    @property
-    def document(self) -> bytes:
-        return json.dumps(self.header | {"messages": self.records, "summary": "behind"}, indent=2).encode()
-
-
-def call(id_: str = "c1", name: str = "list_directory", output: Any = "a.txt", **fields: Any) -> dict[str, Any]:
-    made: dict[str, Any] = {"id": id_, "name": name, "args": {"path": "/w"}, "status": "success"} | fields
-    if output is not None and "result" not in made:
-        made["result"] = [{"functionResponse": {"id": id_, "name": name, "response": {"output": output}}}]
-    return made
-
-
-def failed(words: str) -> dict[str, Any]:
-    return {"functionResponse": {"id": "c1", "name": "list_directory", "response": {"error": words}}}
-
-
-def diff(shown: str, before: str | None, after: str, **fields: Any) -> dict[str, Any]:
-    return {"fileDiff": shown, "originalContent": before, "newContent": after} | fields
-
-
-def thought(subject: str, description: str) -> dict[str, Any]:
-    return {"subject": subject, "description": description, "timestamp": Chat.time(9)}
-
-
-def bring_in(store: Store, source: Chat | bytes) -> tuple[ImportReport, Thread]:
-    report = import_file(store, source if isinstance(source, bytes) else source.lines, format="gemini-cli")
-    return report, store.thread(report.thread_ids[0])
-
-
-def codes(report: ImportReport) -> list[tuple[int, str]]:
-    return [(finding.line, finding.code) for finding in report.warnings]
 
 
 def kept(thread: Thread) -> list[Any]:
     return [json.loads(event.body.record) for event in thread.events(types=("record.kept",))]
-
-
-def ends(thread: Thread) -> list[tuple[str, str]]:
-    return [(said(thread.event(event.body.node)), event.body.state) for event in thread.events(types=("turn.ended",))]
-
-
-def extra(event: Any) -> Any:
-    return json.loads(event.body.extra or "{}")
 
 
 # --- the recorded document ---
@@ -199,19 +120,35 @@ def test_lines_and_a_document_say_the_same(store: Store, open_store: Any) -> Non
     [
         (call(status="error", result=[failed("no")]), "error", b"no", None),
         (call(status="cancelled"), "cancelled", b"a.txt", None),
-        (call(name="run_shell_command", output="Command: make\nOutput: x\nExit Code: 2\nSignal: 0"),
-         "ok", None, Facts(command="make", exit_code=2, failed_command="make")),
-        (call(name="run_shell_command", output="Command: ls\nOutput: x\nExit Code: 0"),
-         "ok", None, Facts(command="ls", exit_code=0)),
+        (
+            call(name="run_shell_command", output="Command: make\nOutput: x\nExit Code: 2\nSignal: 0"),
+            "ok",
+            None,
+            Facts(command="make", exit_code=2, failed_command="make"),
+        ),
+        (
+            call(name="run_shell_command", output="Command: ls\nOutput: x\nExit Code: 0"),
+            "ok",
+            None,
+            Facts(command="ls", exit_code=0),
+        ),
         (call(name="run_shell_command", output="Exit Code: (none)"), "ok", None, None),
         (call(name="read_file", output="Exit Code: 2"), "ok", b"Exit Code: 2", None),
-        (call(name="replace", output="Successfully modified file: /w/a b (2 replacements)."),
-         "ok", None, Facts(path="/w/a b", file_changed="/w/a b")),
+        (
+            call(name="replace", output="Successfully modified file: /w/a b (2 replacements)."),
+            "ok",
+            None,
+            Facts(path="/w/a b", file_changed="/w/a b"),
+        ),
         (call(name="write_file", resultDisplay=diff("", "x", "x", fileName="a")), "ok", None, Facts(path="a")),
-        (call(name="write_file", resultDisplay=diff("+y", None, "y", filePath="/w/a")),
-         "ok", None, Facts(path="/w/a", file_changed="/w/a")),
+        (
+            call(name="write_file", resultDisplay=diff("+y", None, "y", filePath="/w/a")),
+            "ok",
+            None,
+            Facts(path="/w/a", file_changed="/w/a"),
+        ),
     ],
-)  # fmt: skip
+)  # fmt: skip - one case a line, or two
 def test_a_result_is_what_the_source_states(
     store: Store, made: dict[str, Any], status: str, output: bytes | None, facts: Facts | None
 ) -> None:
@@ -484,164 +421,3 @@ def test_a_sub_agent_is_linked_to_the_call_that_names_it(store: Store, tmp_path:
     assert (body.origin, body.parent.thread) == ("subagent", thread.id)
     assert thread.event(body.parent.call).type == "tool.returned" or thread.event(body.parent.call).body.call == "c1"
     assert (report.user_messages, report.harness_messages) == (0, 1)
-
-
-# --- parts of one history ---
-
-
-def whole(data: bytes) -> dict[str | None, Any]:
-    with open_any(":memory:") as other:
-        import_file(other, data, format="gemini-cli")
-        return shape(other)
-
-
-def eventful(*, control: bool = True) -> Chat:
-    chat = Chat()
-    chat.user("u1", "Größe")
-    chat.gemini(
-        "g1", "", thoughts=[thought("A", "b")], toolCalls=[call("c1", status="executing", output=None)], tokens=None
-    )
-    if control:
-        chat.gemini("g1", "", thoughts=[thought("A", "b")], toolCalls=[call("c1"), call("c2")])
-        chat.add({"$set": {"lastUpdated": Chat.time(4)}})
-    chat.gemini("g2", "fertig")
-    chat.user("u2", "weiter")
-    chat.gemini("g3", "ja", tokens=None)
-    if control:
-        chat.gemini("g3", "ja")
-        chat.add({"$rewindTo": "u2"})
-        chat.user("u3", "anders")
-        chat.gemini("g4", "gut")
-        chat.gemini("g4", "besser")
-        chat.add({"$set": {"messages": [dict(chat.records[0])]}})
-        chat.user("u4", "noch einmal")
-    return chat
-
-
-@given(st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_lines_cut_anywhere_come_in_as_the_whole_does(data: st.DataObject) -> None:
-    content = eventful().lines
-    cut = data.draw(st.integers(content.index(b"\n"), len(content)))
-    with open_any(":memory:") as store:
-        import_file(store, content[:cut], format="gemini-cli")
-        if content[cut:].strip():
-            import_file(store, content[cut:], format="gemini-cli")
-        assert shape(store) == whole(content)
-        assert import_file(store, content).appended == 0
-
-
-@given(st.data())
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-def test_a_session_that_grew_comes_in_as_the_whole_does(data: st.DataObject) -> None:
-    content = eventful().lines
-    cut = data.draw(st.integers(content.index(b"\n"), len(content)))
-    with open_any(":memory:") as store:
-        import_file(store, content[:cut], format="gemini-cli")
-        import_file(store, content, format="gemini-cli")
-        assert shape(store) == whole(content)
-
-
-def test_a_document_that_grew_adds_what_is_new(store: Store) -> None:
-    chat = Chat()
-    chat.user("u1", "go")
-    chat.gemini("g1", "one")
-    bring_in(store, chat.document)
-    chat.gemini("g2", "two")
-    report, thread = bring_in(store, chat.document)
-    assert texts(thread) == ["user go", "text one", "text two"]
-    assert report.appended == 4, "a node, its call, the turn's end, and the report"
-
-
-# --- damage and any content ---
-
-
-def test_damage_is_reported_by_its_line(store: Store) -> None:
-    chat = Chat()
-    chat.user("u1", "o@e")
-    chat.gemini("g1", "two")
-    header, *lines = chat.lines.replace(b"@", b"\xff").splitlines()
-    data = b"\n".join([header, b"{bad", lines[0] + lines[1], b"null", b'["x"]', b'{"id":"u9","type'])
-    report, thread = bring_in(store, data)
-    assert codes(report) == [
-        *((2, "bad_line"), (3, "welded_record"), (4, "not_object"), (5, "not_object"), (6, "torn_tail"))
-    ]
-    assert (report.lost, texts(thread)) == (2, ["user o\ufffde", "text two"])
-
-
-@pytest.mark.parametrize(("end", "there"), [(-60, 1), (-3, 2)])
-def test_a_document_that_breaks_off_gives_what_came_before(store: Store, end: int, there: int) -> None:
-    chat = Chat()
-    chat.user("u1", "one")
-    chat.gemini("g1", "two")
-    report, thread = bring_in(store, chat.document[:end])
-    assert (codes(report), report.lost) == ([(0, "torn_tail")], 1)
-    assert texts(thread) == ["user one", "text two"][:there]
-
-
-def test_half_surrogates_and_nul_survive(store: Store) -> None:
-    line = '{"id":"u1","timestamp":"2026-01-02T10:00:00Z","type":"user","content":"a\\ud83d\\u0000b"}'
-    _, thread = bring_in(store, Chat().lines + line.encode())
-    part = nodes(thread)[0].body.content[0]
-    assert (part.text, part.original) == ("a\ufffd\x00b", "a\ud83d\x00b")
-    assert extra(nodes(thread)[0]) == {"message": {"timestamp": "2026-01-02T10:00:00Z"}}
-
-
-def test_records_without_a_header_are_a_thread_of_their_own(store: Store) -> None:
-    chat = Chat()
-    chat.user("u1", "go")
-    report, thread = bring_in(store, chat.lines.splitlines()[1])
-    assert (codes(report), texts(thread)) == ([(1, "no_header")], ["user go"])
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=6,
-)
-odd = json_values | st.sampled_from(["u1", "g1", "c1", "success", "user", "gemini"])
-ids = st.sampled_from(["u1", "g1", "g2"])
-calls = st.fixed_dictionaries(
-    {}, optional=dict.fromkeys(("id", "name", "args", "result", "status", "resultDisplay"), odd)
-)
-parts = st.fixed_dictionaries(
-    {}, optional=dict.fromkeys(("text", "thought", "inlineData", "functionCall", "functionResponse"), odd)
-)
-messages = st.fixed_dictionaries(
-    {"id": ids | odd, "type": st.sampled_from(["user", "gemini", "info", "error", "x"]) | odd},
-    optional={
-        "content": odd | st.lists(odd | parts, max_size=3),
-        "timestamp": odd,
-        "toolCalls": odd | st.lists(odd | calls, max_size=2),
-        "thoughts": odd | st.lists(odd | st.fixed_dictionaries({"description": odd}), max_size=2),
-        "tokens": odd | st.just(TOKENS),
-        "model": odd,
-    },
-)
-records = (
-    messages
-    | st.fixed_dictionaries({"$rewindTo": ids | odd})
-    | st.fixed_dictionaries({"$set": odd | st.fixed_dictionaries({"messages": odd | st.lists(messages, max_size=3)})})
-    | st.fixed_dictionaries({"sessionId": odd}, optional={"summary": odd, "messages": odd})
-)
-
-
-@given(st.lists(records | odd, max_size=8))
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
-def test_whatever_a_session_holds_every_record_is_accounted_for_and_comes_in_once(found: list[Any]) -> None:
-    chat = Chat()
-    chat.records = found
-    with open_any(":memory:") as store:
-        report = import_file(store, chat.lines, format="gemini-cli")
-        assert report.records == 1 + len(found) == report.mapped + report.kept + report.repeated + report.lost
-        assert report.lost == 0
-        assert import_file(store, chat.lines, format="gemini-cli").appended == 0
-
-
-def test_the_form_is_told_by_its_records() -> None:
-    chat = Chat()
-    chat.user("u1", "hi")
-    assert detect_format(chat.lines) == detect_format(chat.document) == "gemini-cli"
-    assert detect_format(json.dumps(chat.header | {"messages": chat.records}).encode()) == "gemini-cli"
-    assert detect_format(b'{"$rewindTo":"x"}\n') == "gemini-cli"
-    assert detect_format(b'{"type":"user","uuid":"u","sessionId":"s","message":{}}\n') == "claude-code"

@@ -18,6 +18,7 @@ from convlog.eventstore.thread import Thread
 from convlog.projections.views import view
 from tests.eventstore.importers.imported import codes, counts, nodes, said, shape, texts
 from tests.json_values import json_values
+from tests.vectors import path
 
 SAMPLE = Path(__file__).parent / "samples" / "keen.jsonl"
 SESSION = "5f1c2f2e-0c7f-4d7e-9a55-0f6f6f4f0001"
@@ -222,6 +223,31 @@ def test_a_compaction_to_nothing_is_only_kept(store: Store) -> None:
     assert texts(thread) == ["user q"]
 
 
+VECTORS = json.loads((Path(path.__file__).parent / "conversation.json").read_bytes())
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=[vector["id"] for vector in VECTORS])
+def test_a_loaded_log_starts_a_session_with_the_messages_of_the_examples(store: Store, vector: dict[str, Any]) -> None:
+    kinds = {"user": "user_message", "assistant_turn": "assistant_turn", "compaction": "compaction_applied"}
+    events = vector["input"]["events"]
+    report, thread = bring_in(store, log(*((kinds[event["type"]], stored(event)) for event in events)))
+    assert path._messages(thread) == vector["expect"]["messages"]
+    assert report.records - 1 == vector["expect"].get("log_length", len(events))
+
+
+def stored(event: dict[str, Any]) -> dict[str, Any]:
+    """Give an example's event as a log holds it."""
+    if event["type"] == "user":
+        return {"content": event["text"]}
+    if event["type"] == "compaction":
+        return {
+            "status": "",
+            "messages": [{"Role": each["role"], "Content": each["text"]} for each in event["messages"]],
+        }
+    said = {"message": event.get("prose", ""), "turn_memory": {"tool_activity": event.get("activities") or []}}
+    return said | {name: event[name] for name in ("interrupted", "error") if name in event}
+
+
 # --- parts and damage ---
 
 
@@ -240,10 +266,10 @@ def test_a_log_cut_anywhere_comes_in_as_the_whole_does(data: st.DataObject) -> N
 
 
 def test_a_log_without_its_first_line_is_named_by_its_folder(store: Store, tmp_path: Path) -> None:
-    path = tmp_path / "s-9" / "transcript_events.jsonl"
-    path.parent.mkdir()
-    path.write_bytes(log(user("q")).split(b"\n", 1)[1])
-    import_file(store, path)
+    place = tmp_path / "s-9" / "transcript_events.jsonl"
+    place.parent.mkdir()
+    place.write_bytes(log(user("q")).split(b"\n", 1)[1])
+    import_file(store, place)
     assert texts(store.thread("s-9")) == ["user q"]
 
 

@@ -186,6 +186,20 @@ def test_a_session_without_its_messages_says_so(store: Store, tmp_path: Path) ->
     assert codes(report) == ["missing_messages"]
 
 
+def test_an_exported_session_gives_the_same_nodes(store: Store, open_store: Stores, file: Path) -> None:
+    sessions = usual()
+    _, thread = bring_in(store, sessions, file)
+    other = open_store("other.db")
+    data = json.dumps(sessions.exported("ses_1"), indent=2).encode()
+    assert detect_format(data) == "opencode"
+    report = import_file(other, data)
+    keys = [event.key for event in nodes(thread)]
+    assert [event.key for event in nodes(other.thread("ses_1"))] == keys
+    assert (report.lost, report.model_messages) == (0, 3)
+    report = import_file(other, data[: data.index(b"And now?")])
+    assert (report.lost, codes(report)) == (1, ["torn_tail"])
+
+
 # --- rows that change ---
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from blake3 import blake3
 
+from convlog.eventstore.errors import ImportFailed
 from convlog.eventstore.events import Document, Foreign, Image, Text
 from convlog.eventstore.importers import ImportReport, detect_format, import_file
 from convlog.eventstore.store import Store
@@ -135,7 +136,7 @@ def test_what_has_no_place_is_kept_as_json(store: Store) -> None:
     assert kept == {"model": "gpt-x", "temperature": 0.5}
     assert [json.loads(tool.extra) for tool in nodes(thread)[0].body.tools] == [
         {"type": "function", "function": {"strict": True}},
-        {"type": "custom", "custom": {"name": "sh"}},
+        {"type": "custom", "custom": {}},
     ]
     assert json.loads(nodes(thread)[3].body.extra) == {"content": None}
     assert json.loads(nodes(thread)[-1].body.extra) == {"name": "ann"}
@@ -253,3 +254,25 @@ def test_a_doubled_key_is_reported(store: Store) -> None:
 @pytest.mark.parametrize("data", [b'{"messages": "none"}', b'{"role": "user"}', b"[1, 2]"])
 def test_what_is_no_list_of_messages_is_not_taken_for_one(data: bytes) -> None:
     assert detect_format(data) is None
+
+
+def test_a_body_on_each_line_is_a_thread_on_each_line(store: Store) -> None:
+    first, second = {"messages": CHAT["messages"][:3]}, {"messages": [{"role": "user", "content": "Hi"}]}
+    data = spelled(first) + b"\n" + b"oops\n" + spelled(second) + b"\n" + spelled({"messages": None}) + b"\n"
+    report = import_file(store, data)
+    assert (report.format, report.threads, report.lost) == ("openai", 3, 1)
+    assert codes(report) == [(2, "bad_line")]
+    assert [texts(store.thread(id_)) for id_ in report.thread_ids] == [
+        ["instructions.set", "user List", "reasoning hm", "call k1", "call k2"],
+        ["user Hi"],
+        [],
+    ]
+    assert import_file(store, data).appended == 0
+
+
+def test_a_document_without_a_list_is_refused_and_what_stands_behind_one_reported(store: Store) -> None:
+    nested = spelled({"log": {"messages": CHAT["messages"]}})
+    with pytest.raises(ImportFailed, match="no list of messages"):
+        import_file(store, nested)
+    report, _ = bring_in(store, spelled([{"role": "user", "content": "Hi"}]) + b"[1]")
+    assert (report.lost, codes(report)) == (1, [(0, "bad_document")])

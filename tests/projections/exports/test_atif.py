@@ -11,8 +11,9 @@ from convlog.eventstore.events import ParentCall
 from convlog.eventstore.importers import import_file
 from convlog.eventstore.store import Store
 from convlog.eventstore.thread import Thread
+from tests.projections import oracle
 from tests.projections.exports.threads import odd, talk
-from tests.projections.exports.trips import exported
+from tests.projections.exports.trips import active, again, exported
 from tests.recorded import recorded
 
 
@@ -22,8 +23,7 @@ def document(thread: Thread, leaf: int | None = None) -> dict[str, Any]:
 
 
 def checked(found: dict[str, Any]) -> dict[str, Any]:
-    atif = pytest.importorskip("atif", reason="the extra `oracle` is not installed")
-    atif.Trajectory.model_validate(found)
+    oracle._module("atif").Trajectory.model_validate(found)
     return found
 
 
@@ -52,11 +52,13 @@ def test_a_path_becomes_steps_with_calls_results_and_metrics(store: Store) -> No
     assert said["extra"]["convlog"]["nodes"] == [6, 7, 8, 9, 11, 12]
 
 
+@pytest.mark.oracle
 @pytest.mark.parametrize("make", [talk, odd])
 def test_documents_have_the_shape_that_the_form_asks_for(store: Store, make: Any) -> None:
     checked(document(make(store)))
 
 
+@pytest.mark.oracle
 @pytest.mark.parametrize(
     ("name", "form"), [("claude-code-real.jsonl", "claude-code"), ("claude-code-edge.jsonl", "claude-code")]
 )
@@ -66,6 +68,7 @@ def test_documents_of_recorded_sessions_have_that_shape_too(store: Store, name: 
         checked(document(store.thread(id_)))
 
 
+@pytest.mark.oracle
 def test_a_subagents_thread_lies_within_and_its_call_points_to_it(store: Store) -> None:
     thread = talk(store)
     helper = store.create_thread(origin="subagent", parent=ParentCall(thread.id, 8))
@@ -76,6 +79,14 @@ def test_a_subagents_thread_lies_within_and_its_call_points_to_it(store: Store) 
     results = found["steps"][2]["observation"]["results"]
     assert results[1]["subagent_trajectory_ref"][0]["trajectory_id"] == helper.id
     assert embedded["steps"][0]["message"] == "look closely"
+
+
+def test_a_recorded_session_comes_in_again_with_the_same_texts(store: Store) -> None:
+    report = import_file(store, recorded("claude-code-real.jsonl"))
+    thread = store.thread(report.thread_ids[0])
+    other, copy = again(exported(thread, "atif"), "atif")
+    with other:
+        assert [step[:2] for step in active(copy)] == [step[:2] for step in active(thread)]
 
 
 def test_what_the_form_cannot_say_of_a_tree_lies_in_extra(store: Store) -> None:

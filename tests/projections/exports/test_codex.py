@@ -12,6 +12,7 @@ from convlog.eventstore.importers import import_file
 from convlog.eventstore.store import Store
 from convlog.eventstore.store import open_store as open_any
 from tests.eventstore.importers.rollouts import Rollout, compacted
+from tests.json_values import json_values
 from tests.projections.exports.threads import odd, talk
 from tests.projections.exports.trips import active, again, costs, exported, rows, tree
 from tests.recorded import recorded
@@ -127,11 +128,6 @@ def test_anything_a_thread_holds_can_be_written(store: Store) -> None:
     assert b"any text ``` at all" in exported(odd(store), FORM)
 
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=4),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
-    max_leaves=5,
-)
 something = json_values.filter(lambda value: value is not None)
 parts = st.fixed_dictionaries(
     {"type": st.sampled_from(["input_text", "output_text", "refusal", "input_image", "x"])},
@@ -153,7 +149,7 @@ items = st.fixed_dictionaries(
         | st.lists(st.just({"type": "summary_text", "text": "t"}), max_size=2),
         "encrypted_content": json_values,
         "id": st.sampled_from(["i1", "", None]),
-        "call_id": st.sampled_from(["c1", "c2", None]),
+        "call_id": st.sampled_from(["c1", "c2", 7]),
         "name": st.sampled_from(["f", ""]),
         "arguments": something,
         "input": something,
