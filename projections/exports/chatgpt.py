@@ -157,17 +157,12 @@ class _Conversation:
         kind = name_of(over.get("content_type"))
         if isinstance(body, SegmentAdded) and body.kind == "reasoning":
             return content
-        field = "result" if kind == SHOWN else "text" if kind in TEXT_KINDS else "parts"
-        if field in over or "parts" in over or bytes(over.get("text", b""))[:1] == b'"':
+        field = _field_of(over, kind)
+        is_whole = (
+            isinstance(body, ToolCalled) and is_json(body.input) and parse_json(body.input) == parse_json(spell(over))
+        )
+        if field is None or is_whole:
             return content  # it stands there as it was
-        if (
-            isinstance(body, ToolCalled)
-            and is_json(body.input)
-            and parse_json(body.input) == parse_json(spell(content))
-        ):
-            return content  # a call without words: its input is the content itself
-        if "text" in over:
-            field = "parts"
         return {**content, field: parts if field == "parts" else "".join(p for p in parts if isinstance(p, str))}
 
     # --- nodes of anything else ---
@@ -203,6 +198,16 @@ class _Conversation:
             thought = {"summary": "", "content": body.original, "chunks": [], "finished": True}
             return _said(event, "assistant", {"content_type": "thoughts", "thoughts": [thought]})
         return _said(event, "assistant", {"content_type": "text", "parts": [body.original]})
+
+
+def _field_of(over: Fields, kind: str | None) -> str | None:
+    """Name the entry of a content that its event holds, by what is left of the content; None where it holds none."""
+    parts, text = (bytes(memoryview(over.get(name, b""))[:1]) for name in ("parts", "text"))
+    if parts == b"[" or text == b'"':
+        return None
+    if parts or text:
+        return "parts" if text else "text"
+    return "result" if kind == SHOWN else "text" if kind in TEXT_KINDS else "parts"
 
 
 def _said(
