@@ -275,7 +275,7 @@ class LogCheck:
         position = record.position
         try:
             refs = records.decode_refs(record.refs)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except BrokenRecord as error:
             self.report("refs", f"{record.type}: {error}", thread, position)
             return
         for word, about in refs:

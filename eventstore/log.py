@@ -94,11 +94,11 @@ class Log:
                 self._absorb(record)
 
     def _absorb(self, record: Record) -> None:
-        self.position, self.head, self.hash = record.position, record.head, record.hash
         if self._tree is not None:
             self._feed(self._tree, record)
             if self._has_calls and record.type == ToolCalled.TYPE and record.body is not None:
                 self._tree.add_call(record.position, _call_id(record))
+        self.position, self.head, self.hash = record.position, record.head, record.hash
 
     @property
     def spans(self) -> tuple[Span, ...]:
@@ -158,6 +158,7 @@ class Log:
         Raises:
             Conflict: head or position are not the expected ones.
             AppendError: a member was refused; nothing was written.
+            BrokenRecord: the log's end cannot be read.
         """
         _check_keys(drafts)
         # A key is looked up only when something is wrong: the unique rule below finds a retry as surely. Only what a
@@ -169,7 +170,9 @@ class Log:
                 self._check_expected(expected_head, expected_position)
                 batch = self.place(drafts, known)
                 self._backend.append(self.row.thread, batch.records, batch.listing)
-            except (PositionTaken, KeyTaken):
+            except PositionTaken:
+                self.learn(batch)
+            except KeyTaken:
                 self.refresh()
             except (errors.AppendError, errors.NotFound):
                 # What was refused may be a retry, or rest on a state that another writer has moved on from.
@@ -182,6 +185,19 @@ class Log:
                 return batch.answers
             known = self._known(drafts)
         return [known[index] for index in range(len(drafts))]
+
+    def learn(self, batch: Batch) -> None:
+        """Learn of the events that took a batch's place.
+
+        Raises:
+            BrokenRecord: what took it cannot be read; trying again would never end.
+        """
+        self.refresh()
+        if self.position < batch.records[0].position:
+            raise errors.BrokenRecord(
+                f"position {self.position + 1} of thread {self.row.thread[:12]} is taken, but cannot be read",
+                hint="run `convlog verify`",
+            )
 
     def _is_behind(self) -> bool:
         before = self.position
@@ -216,7 +232,11 @@ class Log:
         for span in (*self.shared, Span(self.row.thread, 1, END)):
             position = self._backend.position_of_key(span.thread, key)
             if position is not None and position <= span.last:
-                return next(self._backend.read(span.thread, position, position))
+                for record in self._backend.read(span.thread, position, position):
+                    return record
+                raise errors.BrokenRecord(
+                    f"position {position} of thread {span.thread[:12]} cannot be read", hint="run `convlog verify`"
+                )
         return None
 
     def _check_same(self, draft: Draft, record: Record, positions: Sequence[int]) -> None:

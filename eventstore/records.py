@@ -218,8 +218,15 @@ def encode_source(source: Source) -> bytes:
 
 @lru_cache(maxsize=4096)
 def decode_source(data: bytes) -> Source:
-    """Read a stored source."""
-    return msgspec.json.decode(data, type=Source)
+    """Read a stored source.
+
+    Raises:
+        BrokenRecord: the bytes are none.
+    """
+    try:
+        return msgspec.json.decode(data, type=Source)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BrokenRecord(f"a source cannot be read: {error}") from None
 
 
 def check_key(key: str) -> str:
@@ -268,8 +275,15 @@ def decode_blocks(output: bytes) -> tuple[Content, ...]:
 
 
 def decode_refs(data: bytes | None) -> tuple[Ref, ...]:
-    """Read stored references."""
-    return () if data is None else _decode_refs.decode(data)
+    """Read stored references.
+
+    Raises:
+        BrokenRecord: the bytes are none.
+    """
+    try:
+        return () if data is None else _decode_refs.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BrokenRecord(f"references cannot be read: {error}") from None
 
 
 def decode_body(type_: str, version: int, data: bytes) -> Any:

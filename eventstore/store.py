@@ -323,7 +323,7 @@ class Store:
                     self.backend.delete([row.thread for row in reversed(rows)], own.row.thread, batch.records)
                     break
                 except PositionTaken:
-                    own.refresh()
+                    own.learn(batch)
             own.refresh()
             for row in rows:
                 self._logs.pop(row.thread, None)

@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
 
-from .errors import NoSuchNode
+from .errors import BrokenRecord, NoSuchNode
 
 
 class Tree:
@@ -35,14 +35,21 @@ class Tree:
         return len(self._branch) - 1
 
     def add(self, position: int, parent: int | None) -> None:
-        """Take the next event: a node when it has a parent or is the root, else a note."""
+        """Take the next event: a node when it has a parent or is the root, else a note.
+
+        Raises:
+            BrokenRecord: a position is missing before it, or its parent is no node before it.
+        """
         if position != len(self._branch):
-            msg = f"position {position} after {len(self._branch) - 1}"
-            raise ValueError(msg)
+            raise BrokenRecord(f"position {position} follows {len(self._branch) - 1}", hint="run `convlog verify`")
         if parent is None and position != 1:
             self._branch.append(0)
             return
         stem = parent or 0
+        if stem and not self.is_node(stem):
+            raise BrokenRecord(
+                f"the parent of {position}, {stem}, is no node before it", hint="run `convlog verify`"
+            )
         branch = self._branch[stem]
         if stem and self._nodes[branch][-1] == stem:
             self._nodes[branch].append(position)

@@ -9,7 +9,7 @@ a redaction, a promotion, a late result, another branch, other surroundings) mak
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -22,8 +22,9 @@ from . import derive, registry
 from .material import NOTES, attachments, derived, material, stored
 from .stages import pieces_v1 as kinds
 from .stages import request_v1
+from .stages.declared_v1 import GONE
 from .stages.material_v1 import Material
-from .stages.pieces_v1 import Call, Piece
+from .stages.pieces_v1 import Call, Piece, Text, Tool, Tools
 from .stages.request_v1 import Item, Request
 from .stages.selection_v1 import Covered, select
 from .stages.turns_v1 import DONE, Turn, turns
@@ -38,6 +39,9 @@ SETTLED_IN_WINDOW = 2
 STANDING = frozenset({"instructions.set", "tools.set", "context.set", "todo.written"})
 MODEL_ROLES = frozenset({"assistant", "model"})
 FRAME = frozenset({kinds.TOOLS, kinds.INSTRUCTIONS})
+CALLED_SO_DECLARED = "X7: called, so declared"
+"""The rule of an encoder's repair that declares a tool which nobody did; its text is the tool's name."""
+SERVER = "server"
 
 
 class Kept:
@@ -54,14 +58,27 @@ class Kept:
         self.length = 0
         """Bytes of the items, commas between them left out."""
         self.calls: set[str] = set()
+        self.undeclared: dict[str, None] = {}
+        """Names of tools that these turns call and nobody declared, in the order of the calls."""
 
     def goes_on_from(self, lead: Sequence[bytes]) -> bool:
         """Whether what stands before the talk is the same as when this was kept."""
         return self.lead_count == len(lead) - 1 and self.rolled[self.lead_count] == lead[-1]
 
-    def take(self, pieces: Iterable[Piece], items: Sequence[Item], rolling: Sequence[bytes]) -> None:
-        """Add settled turns; `rolling` holds r behind each of their blocks."""
-        self.calls.update(piece.element.id for piece in pieces if isinstance(piece.element, Call))
+    def take(
+        self, pieces: Sequence[Piece], items: Sequence[Item], rolling: Sequence[bytes], undeclared: Collection[str]
+    ) -> None:
+        """Add settled turns.
+
+        Args:
+            pieces: of the window that they stood in.
+            items: what they became.
+            rolling: r behind each of their blocks.
+            undeclared: names of tools that the window calls and nobody declared.
+        """
+        for element in (pieces[index].element for item in items for block in item.blocks for index in block.pieces):
+            if isinstance(element, Call) and element.kind != SERVER and element.name in undeclared:
+                self.undeclared[element.name] = None
         self.items.extend(items)
         self.length += sum(len(request_v1.item_bytes(item)) for item in items)
         self.rolled.update(enumerate(rolling, self.count + 1))
@@ -199,6 +216,8 @@ class Live:
         assert self._root is not None
         path = (self._root, *self._standing, *self._window)
         pieces = derive.assemble(Material(path, tuple(self._notes), at), self._recipe)
+        if self._kept is not None:
+            pieces = _with_stand_ins(pieces, self._kept.undeclared)
         needed = derive.attachments_needed(pieces)
         request = derive.encode(pieces, self._recipe, attachments(self._thread, needed))
         window = derive.Derived(self._recipe, pieces, request)
@@ -230,8 +249,14 @@ class Live:
             return
         boundary, (piece, items) = found
         count = sum(len(item.blocks) for item in items)
-        pieces = prompt.window.pieces[:piece]
-        self._kept.take(pieces, [_unmarked(item) for item in items], prompt.talk_rolling[:count])
+        window = prompt.window
+        self._kept.calls.update(each.element.id for each in window.pieces[:piece] if isinstance(each.element, Call))
+        self._kept.take(
+            window.pieces,
+            [_unmarked(item) for item in items],
+            prompt.talk_rolling[:count],
+            _undeclared(window.request) | self._kept.undeclared.keys(),
+        )
         self._standing.extend(each for each in self._window if each.position < boundary and each.type in STANDING)
         self._window = [each for each in self._window if each.position >= boundary]
         self._notes = [each for each in self._notes if each.position >= boundary]
@@ -298,6 +323,31 @@ def _split(prompt: LiveDerived, boundary: int) -> tuple[int, tuple[Item, ...]] |
         return None
     # A cache mark stands before the newest answer: one with what it answers must stay.
     return (piece, items[:index]) if any(item.role in MODEL_ROLES for item in items[index:]) else None
+
+
+def _undeclared(request: Request) -> set[str]:
+    """Give the names of the tools that an encoder declared since they are called."""
+    found = (
+        each.element.text
+        for each in request.repairs
+        if each.rule == CALLED_SO_DECLARED and isinstance(each.element, Text)
+    )
+    return set(found)
+
+
+def _with_stand_ins(pieces: Sequence[Piece], names: Collection[str]) -> list[Piece]:
+    """Declare, in a window, what kept turns call and nobody declared, in the words of the encoder's own stand-ins."""
+    if not names:
+        return list(pieces)
+    stand_ins = tuple(Tool(name, GONE) for name in names)
+    last = max((index for index, piece in enumerate(pieces) if piece.provenance == kinds.TOOLS), default=None)
+    if last is None:
+        return [Piece(kinds.TOOLS, "system", Tools(stand_ins)), *pieces]
+    found = list(pieces)
+    element = found[last].element
+    assert isinstance(element, Tools)
+    found[last] = msgspec.structs.replace(found[last], element=Tools((*element.tools, *stand_ins)))
+    return found
 
 
 def _parted(prompt: derive.Derived) -> tuple[tuple[Item, ...], tuple[Item, ...]]:

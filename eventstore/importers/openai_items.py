@@ -147,7 +147,7 @@ def _message(item: Raw, fields: Fields) -> Said | None:
     for part in parts:
         said = fields_of(part) or {}
         kind = name_of(said.get("type")) or ""
-        words = clean_text(said.get(TEXTS.get(kind, "")))
+        words = clean_text(said.get(TEXTS[kind])) if kind in TEXTS else None
         if words is None:
             whole = SegmentAdded(kind="opaque", opaque=spelled(item), item=id_)
             return Said("response", ((whole, None),), [])

@@ -17,7 +17,7 @@ from convlog.eventstore.importers import ImportReport, detect_format, import_fil
 from convlog.eventstore.store import Store
 from convlog.eventstore.store import open_store as open_any
 from convlog.eventstore.thread import Thread
-from tests.eventstore.importers.imported import nodes, said, shape, texts
+from tests.eventstore.importers.imported import codes, nodes, said, shape, texts
 
 PLAIN = """
 CREATE TABLE {sessions} (session_id TEXT PRIMARY KEY, created_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP,
@@ -138,10 +138,6 @@ def advanced(tmp_path: Path) -> Any:
 def bring_in(store: Store, source: Sessions) -> tuple[ImportReport, Thread]:
     report = import_file(store, source.path)
     return report, store.thread(report.thread_ids[0])
-
-
-def codes(report: ImportReport) -> list[tuple[int, str]]:
-    return [(finding.line, finding.code) for finding in report.warnings]
 
 
 def talk(sessions: Sessions) -> None:

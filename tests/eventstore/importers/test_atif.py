@@ -13,7 +13,7 @@ from convlog.eventstore.events import Document, Image, Text, Usage
 from convlog.eventstore.importers import ImportReport, detect_format, import_file
 from convlog.eventstore.store import Store
 from convlog.eventstore.thread import Thread
-from tests.eventstore.importers.sessions import counts, nodes, said, shape, texts
+from tests.eventstore.importers.imported import codes, counts, nodes, said, shape, texts
 
 
 def trajectory(*steps: Any, **entries: Any) -> dict[str, Any]:
@@ -66,10 +66,6 @@ def spelled(document: Any) -> bytes:
 def bring_in(store: Store, document: Any) -> tuple[ImportReport, Thread]:
     report = import_file(store, document if isinstance(document, bytes) else spelled(document))
     return report, store.thread(report.thread_ids[0])
-
-
-def codes(report: ImportReport) -> list[tuple[int, str]]:
-    return [(finding.line, finding.code) for finding in report.warnings]
 
 
 def test_a_trajectory_has_the_counts_of_a_hand_count(store: Store) -> None:

@@ -16,8 +16,8 @@ from convlog.eventstore.importers.llm_messages import message_hash
 from convlog.eventstore.store import Store
 from convlog.eventstore.thread import Thread
 from tests.conftest import Stores
+from tests.eventstore.importers.imported import counts, nodes, said, shape, texts
 from tests.eventstore.importers.llm_files import Log
-from tests.eventstore.importers.sessions import counts, nodes, said, shape, texts
 
 
 @pytest.fixture

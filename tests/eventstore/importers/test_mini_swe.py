@@ -13,7 +13,7 @@ from convlog.eventstore.events import Facts, Usage
 from convlog.eventstore.importers import ImportReport, detect_format, import_file
 from convlog.eventstore.store import Store
 from convlog.eventstore.thread import Thread
-from tests.eventstore.importers.sessions import counts, nodes, shape, texts
+from tests.eventstore.importers.imported import codes, counts, nodes, shape, texts
 
 SYSTEM, TASK = {"role": "system", "content": "You have a shell."}, {"role": "user", "content": "Fix it."}
 
@@ -56,10 +56,6 @@ def fenced(command: str, word: str = "mswea_bash_command") -> dict[str, Any]:
 def bring_in(store: Store, data: bytes) -> tuple[ImportReport, Thread]:
     report = import_file(store, data)
     return report, store.thread(report.thread_ids[0])
-
-
-def codes(report: ImportReport) -> list[tuple[int, str]]:
-    return [(finding.line, finding.code) for finding in report.warnings]
 
 
 EXIT = {"role": "exit", "content": "a patch", "extra": {"exit_status": "Submitted", "submission": "a patch"}}

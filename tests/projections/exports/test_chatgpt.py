@@ -102,8 +102,10 @@ def is_usual(message: dict[str, Any]) -> bool:
     content = message.get("content")
     if not isinstance(content, dict):
         return True
-    is_code = content.get("content_type") == "code"
-    return "parts" not in content if is_code else not isinstance(content.get("text"), str) or "parts" in content
+    if content.get("content_type") == "code":
+        return "parts" not in content
+    has_text = isinstance(content.get("text"), str)
+    return not has_text or ("parts" in content and not isinstance(content["parts"], list))
 
 
 @given(st.lists(messages.filter(is_usual), max_size=5))

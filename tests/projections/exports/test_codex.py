@@ -159,6 +159,12 @@ items = st.fixed_dictionaries(
 )
 
 
+def test_a_part_that_names_nothing_comes_back(store: Store) -> None:
+    rollout = Rollout()
+    rollout.item("message", role="assistant", content=[{"": "odd"}])
+    assert rows(back(store, rollout.data)) == rows(rollout.data)
+
+
 @given(st.lists(items, max_size=6))
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 def test_whatever_an_item_holds_comes_back(found: list[Any]) -> None:
