@@ -47,9 +47,7 @@ class Tree:
             return
         stem = parent or 0
         if stem and not self.is_node(stem):
-            raise BrokenRecord(
-                f"the parent of {position}, {stem}, is no node before it", hint="run `convlog verify`"
-            )
+            raise BrokenRecord(f"the parent of {position}, {stem}, is no node before it", hint="run `convlog verify`")
         branch = self._branch[stem]
         if stem and self._nodes[branch][-1] == stem:
             self._nodes[branch].append(position)

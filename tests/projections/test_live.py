@@ -12,7 +12,7 @@ import convlog
 from convlog.eventstore.errors import AppendError, NotFound
 from convlog.projections.derive import Derived
 from convlog.projections.errors import AwaitingApproval
-from convlog.projections.live import LiveDerived
+from convlog.projections.live import Live, LiveDerived
 from convlog.projections.material import derived
 from convlog.projections.replay import replay
 
@@ -52,9 +52,14 @@ def turn(thread: convlog.Thread, number: int, **answer: Any) -> None:
     disturbed=steps(max_size=12),
     assembler=st.sampled_from(["turn-memory@6", "transcript@1"]),
     model=st.sampled_from(MODELS),
+    tools=st.sampled_from([TOOLS, TOOLS[:1], None]),
 )
 def test_a_live_prompt_is_the_cold_one(
-    found: list[tuple[str, int, int]], disturbed: list[tuple[str, int, int]], assembler: str, model: str
+    found: list[tuple[str, int, int]],
+    disturbed: list[tuple[str, int, int]],
+    assembler: str,
+    model: str,
+    tools: list[dict[str, Any]] | None,
 ) -> None:
     with convlog.open(":memory:") as store:
         conversation = Conversation(store.create_thread())
@@ -62,7 +67,7 @@ def test_a_live_prompt_is_the_cold_one(
             conversation.do_all([step])
             thread = conversation.thread
             try:
-                prompt = thread.prepare(assembler=assembler, model=model, tools=TOOLS)
+                prompt = thread.prepare(assembler=assembler, model=model, tools=tools)
             except (AppendError, NotFound, AwaitingApproval):
                 continue
             same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
@@ -70,11 +75,14 @@ def test_a_live_prompt_is_the_cold_one(
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("assembler", ["turn-memory@6", "transcript@1"])
-def test_settled_turns_are_kept_and_not_derived_again(store: convlog.Store, assembler: str, model: str) -> None:
+@pytest.mark.parametrize("tools", [TOOLS, TOOLS[1:], None], ids=["declared", "others declared", "undeclared"])
+def test_settled_turns_are_kept_and_not_derived_again(
+    store: convlog.Store, assembler: str, model: str, tools: list[dict[str, Any]] | None
+) -> None:
     thread = store.create_thread()
     for number in range(12):
         turn(thread, number)
-        prompt = thread.prepare(assembler=assembler, model=model, tools=TOOLS)
+        prompt = thread.prepare(assembler=assembler, model=model, tools=tools)
     assert isinstance(prompt.derived, LiveDerived)
     window = {position for piece in prompt.derived.window.pieces for position in piece.sources}
     assert len(window) < 0.5 * len(thread.tree.path(thread.head))
@@ -90,6 +98,41 @@ def test_a_prompt_stays_what_it_was_when_more_is_kept_later(store: convlog.Store
         prompts.append(thread.prepare(tools=TOOLS))
     for prompt in prompts:
         same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_only_kept_turns_call_stays_declared(
+    store: convlog.Store, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = store.create_thread()
+    turn(thread, 0)
+    starts = 0
+    start_over = Live._start_over
+
+    def counted(self: Live, leaf: int, at: int) -> None:
+        nonlocal starts
+        starts += 1
+        start_over(self, leaf, at)
+
+    monkeypatch.setattr(Live, "_start_over", counted)
+    for number in range(1, 9):
+        thread.user(f"Question {number}?")
+        thread.text(f"Answer {number}.")
+        thread.end_turn()
+        prompt = thread.prepare(assembler="transcript@1", model=model)
+    assert starts == 1
+    assert isinstance(prompt.derived, LiveDerived)
+    said = {position for piece in prompt.derived.window.pieces for position in piece.sources}
+    assert not said & {event.position for event in thread.path() if event.type == "tool.called"}
+    same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+    # A tool that no turn called yet is declared from its first call on.
+    thread.user("And now?")
+    thread.call("new", "Write", {"file_path": "/w/new.py"})
+    thread.result("new", "written")
+    prompt = thread.prepare(assembler="transcript@1", model=model)
+    same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+    assert b'"Read"' in prompt.body
+    assert b'"Write"' in prompt.body
 
 
 def disturb_by_summary(thread: convlog.Thread) -> None:

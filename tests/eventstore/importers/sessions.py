@@ -5,12 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.eventstore.importers.imported import counts as counts
-from tests.eventstore.importers.imported import nodes as nodes
-from tests.eventstore.importers.imported import said as said
-from tests.eventstore.importers.imported import shape as shape
-from tests.eventstore.importers.imported import texts as texts
-
 USAGE = {"input_tokens": 10, "output_tokens": 7}
 
 

@@ -20,8 +20,8 @@ from convlog.eventstore.importers import ImportReport, detect_format, import_fil
 from convlog.eventstore.store import Store
 from convlog.eventstore.thread import Thread
 from tests.conftest import Stores
+from tests.eventstore.importers.imported import counts, nodes, said, shape, texts
 from tests.eventstore.importers.opencode_files import TOKENS, Sessions, tool
-from tests.eventstore.importers.sessions import counts, nodes, said, shape, texts
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from convlog.eventstore.events import Document, Foreign, Image, Text
 from convlog.eventstore.importers import ImportReport, detect_format, import_file
 from convlog.eventstore.store import Store
 from convlog.eventstore.thread import Thread
-from tests.eventstore.importers.sessions import counts, nodes, shape, texts
+from tests.eventstore.importers.imported import counts, nodes, shape, texts
 
 PNG = f"data:image/png;base64,{base64.b64encode(b'png').decode()}"
 
