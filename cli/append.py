@@ -145,11 +145,14 @@ def _read_stdin(shell: Shell, value: str | tuple[str, ...]) -> str | tuple[str, 
 def _text(shell: Shell, value: str) -> str:
     if value != STDIN:
         return value
-    from convlog.eventstore.errors import PayloadRejected
+    from convlog.eventstore.canonical import BODY_BYTES_MAX
+    from convlog.eventstore.errors import PayloadRejected, TooLarge
 
     if shell.verbose:
         shell.say("reading the text from stdin")
-    data = sys.stdin.buffer.read()
+    data = sys.stdin.buffer.read(BODY_BYTES_MAX + 1)
+    if len(data) > BODY_BYTES_MAX:
+        raise TooLarge(f"stdin holds over {BODY_BYTES_MAX:,} bytes; the limit of one event")
     try:
         return data.decode()
     except UnicodeDecodeError as error:

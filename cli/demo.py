@@ -139,10 +139,14 @@ def _next_steps(shell: Shell, kept: Path | None) -> None:
     name = Path(sys.argv[0]).name
     program = name if name.startswith("convlog") else "convlog"
     db = f"--db {kept or 'demo.db'}"
+    has_sessions = (Path.home() / ".claude" / "projects").is_dir()
     steps = [
         (f"{program} {db} log latest --graph", "draw its tree"),
         (f"{program} {db} why latest --missing latest:8", "why node 8 is not sent"),
-        (f"{program} import ~/.claude/projects --dry-run", "your own, as a dry run"),
+        (
+            f"{program} import {'~/.claude/projects' if has_sessions else 'FOLDER'} --dry-run",
+            "your own, as a dry run" if has_sessions else "a folder of your sessions, as a dry run",
+        ),
     ]
     if kept is None:
         steps.insert(0, (f"{program} demo --keep demo.db", "keep this store"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from .shell import Shell
-from .text import counted, visible, visible_line
+from .text import counted, fit, visible, visible_line, width
 
 if TYPE_CHECKING:
     from convlog.projections.compare import BlockChange, Comparison, FieldChange
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
     from .prompts import Named
 
 SCHEMA = "diff/1"
-MARKS = {"changed": "~", "added": "+", "gone": "-"}
+TOOLS = frozenset({"tools", "toolConfig", "tool_choice"})
+"""Members of requests that tell the tools."""
+SAME_SHOWN = 24
+"""Columns of what is the same that are shown beside what differs."""
+SIGNS = 4
+"""Columns of the signs around what is gone or added."""
 
 
 @click.command()
@@ -23,6 +29,7 @@ MARKS = {"changed": "~", "added": "+", "gone": "-"}
 @click.argument("new", required=False)
 @click.option("--as", "assemblers", metavar="NAME@V", multiple=True, help="Once for both, or twice: old, then new.")
 @click.option("--encoder", metavar="NAME@V", help="Make both requests of another encoder.")
+@click.option("--full", is_flag=True, help="Whole lines; otherwise they are cut to the terminal's width.")
 @click.option("--stat", is_flag=True, help="Only the counts.")
 @click.option("--exit-code", is_flag=True, help="Exit 1 when the prompts differ.")
 @click.pass_obj
@@ -33,6 +40,7 @@ def command(
     new: str | None,
     assemblers: tuple[str, ...],
     encoder: str | None,
+    full: bool,
     stat: bool,
     exit_code: bool,
 ) -> None:
@@ -60,7 +68,7 @@ def command(
         if shell.as_json:
             _emit(shell, left, right, comparison)
         else:
-            _write(shell, left, right, comparison, stat=stat)
+            _write(shell, left, right, comparison, stat=stat, full=full)
     if exit_code and comparison.differs:
         raise click.exceptions.Exit(1)
 
@@ -69,66 +77,116 @@ def _label(named: Named) -> str:
     return f"{named.label} {named.prompt.recipe.assembler} {named.prompt.recipe.encoder}"
 
 
-def _write(shell: Shell, left: Named, right: Named, comparison: Comparison, *, stat: bool) -> None:
+def _write(shell: Shell, left: Named, right: Named, comparison: Comparison, *, stat: bool, full: bool) -> None:
     shell.write(shell.paint(f"--- {visible_line(_label(left))}", fg="red"))
     shell.write(shell.paint(f"+++ {visible_line(_label(right))}", fg="green"))
     if not comparison.differs:
         shell.write(f"the same: {counted(comparison.new_blocks, 'block')}")
         return
     counts = ", ".join(f"{count:,} {word}" for word, count in comparison.counts.items() if count)
-    shell.write(f"{counts}; {counted(comparison.prefix_blocks, 'block')} from the start stay")
-    if comparison.surroundings_differ:
-        names = ", ".join(field.name for field in comparison.fields)
-        verb = "differs" if len(comparison.fields) == 1 else "differ"
-        shell.write(f"{visible_line(names)} {verb}: no cached prefix is left")
+    verb = "stays" if comparison.prefix_blocks == 1 else "stay"
+    shell.write(f"{counts}; {counted(comparison.prefix_blocks, 'block')} from the start {verb}")
+    _cache(shell, comparison)
     if comparison.first_event is not None:
         shell.write(f"first difference made by event :{comparison.first_event}")
     if stat:
         return
+    room = None if full else max(20, shell.columns - 2)
     for field in comparison.fields:
-        _field(shell, field)
+        _field(shell, field, room)
     for change in comparison.changes:
         if change.change != "same":
-            _hunk(shell, change)
+            _hunk(shell, change, room)
 
 
-def _field(shell: Shell, field: FieldChange) -> None:
-    from convlog.projections.compare import words
+def _cache(shell: Shell, comparison: Comparison) -> None:
+    """Say what a provider's cache still serves, where what stands around the talk decides that."""
+    names = [field.name for field in comparison.fields]
+    if comparison.tools_stand_in:
+        names = [name for name in names if name not in TOOLS]
+    if comparison.tools_stand_in and not names:
+        shell.write("tools are stand-ins (X7): nothing can be said about the cache")
+    elif names:
+        verb = "differs" if len(names) == 1 else "differ"
+        shell.write(f"{visible_line(', '.join(names))} {verb}: no cached prefix is left")
 
-    mark = "+" if field.old is None else "-" if field.new is None else "~"
-    shell.write(f"@@ {mark} /{visible_line(field.name)} @@")
+
+def _field(shell: Shell, field: FieldChange, room: int | None) -> None:
+    change = "added" if field.old is None else "gone" if field.new is None else "changed"
+    pointer = f"/{visible_line(field.name)}"
+    _heading(shell, change, pointer, pointer)
     if field.old is not None and field.new is not None:
-        shell.write(_inline(shell, words(field.old, field.new)))
-    elif field.old is not None:
-        shell.write(shell.paint(f"- {visible(field.old)}", fg="red"))
-    else:
-        shell.write(shell.paint(f"+ {visible(field.new or '')}", fg="green"))
+        _write_words(shell, field.old, field.new, room)
+        return
+    _write_sides(
+        shell, (field.old,) if field.old is not None else (), (field.new,) if field.new is not None else (), room
+    )
 
 
-def _hunk(shell: Shell, change: BlockChange) -> None:
-    from convlog.projections.compare import words
-
-    shell.write(f"@@ {MARKS[change.change]} {change.old_pointer or '-'} {change.new_pointer or '-'} @@")
+def _hunk(shell: Shell, change: BlockChange, room: int | None) -> None:
+    _heading(shell, change.change, change.old_pointer, change.new_pointer)
     if change.change == "changed" and len(change.old) == len(change.new):
         for old, new in zip(change.old, change.new, strict=True):
-            shell.write(_inline(shell, words(old, new)))
+            _write_words(shell, old, new, room)
         return
-    for old in change.old:
-        shell.write(shell.paint(f"- {visible(old)}", fg="red"))
-    for new in change.new:
-        shell.write(shell.paint(f"+ {visible(new)}", fg="green"))
+    _write_sides(shell, change.old, change.new, room)
 
 
-def _inline(shell: Shell, found: list[tuple[str, str]]) -> str:
+def _heading(shell: Shell, change: str, old: str, new: str) -> None:
+    if change == "gone":
+        place = f"gone from {old}"
+    elif change == "added":
+        place = f"added at {new}"
+    else:
+        place = f"changed at {new}" + ("" if old == new else f", before at {old}")
+    shell.write(shell.paint(place, fg="cyan"))
+
+
+def _write_sides(shell: Shell, old: Sequence[str], new: Sequence[str], room: int | None) -> None:
+    for sign, color, texts in (("-", "red", old), ("+", "green", new)):
+        for text in texts:
+            line = visible(text)
+            shell.write(shell.paint(f"{sign} {line if room is None else fit(line, room)}", fg=color))
+
+
+def _write_words(shell: Shell, old: str, new: str, room: int | None) -> None:
+    """Write two texts as one, with what differs in its place."""
+    from convlog.projections.compare import words
+
+    found = [(kind, visible(text)) for kind, text in words(old, new)]
+    if room is not None:
+        found = shortened(found, room)
+    signs = {"gone": ("[-", "-]", "red"), "added": ("{+", "+}", "green")}
     parts = []
     for kind, text in found:
-        if kind == "same":
-            parts.append(visible(text))
-        elif kind == "gone":
-            parts.append(shell.paint(f"[-{visible(text)}-]", fg="red"))
-        else:
-            parts.append(shell.paint(f"{{+{visible(text)}+}}", fg="green"))
-    return "  " + "".join(parts)
+        before, after, color = signs.get(kind, ("", "", None))
+        parts.append(shell.paint(f"{before}{text}{after}", fg=color) if color else text)
+    shell.write("  " + "".join(parts))
+
+
+def shortened(found: list[tuple[str, str]], room: int) -> list[tuple[str, str]]:
+    """Cut a difference to some columns: of what is the same only the ends beside what differs stay."""
+    kept: list[tuple[str, str]] = []
+    for index, (kind, text) in enumerate(found):
+        size = max(8, room // 3) if kind != "same" else SAME_SHOWN
+        is_last = index == len(found) - 1
+        part = fit(text, size) if kind != "same" or is_last else _ends(text, size, is_first=index == 0)
+        left = room - sum(width(each) + (0 if word == "same" else SIGNS) for word, each in kept)
+        left -= 0 if kind == "same" else SIGNS
+        if width(part) > left or (left - width(part) < 1 and not is_last):
+            return [*kept, (kind, fit(text, left - 1))] if left > 8 else [*kept, ("same", "…")]
+        kept.append((kind, part))
+    return kept
+
+
+def _ends(text: str, size: int, *, is_first: bool) -> str:
+    """Give the end of a text, and its beginning where something stands before it."""
+    if width(text) <= size:
+        return text
+    if is_first:
+        return f"…{text[1 - size :]}"
+    half = size // 2
+    return f"{fit(text, half)}{text[-half:]}"
 
 
 def _emit(shell: Shell, left: Named, right: Named, comparison: Comparison) -> None:
@@ -142,6 +200,7 @@ def _emit(shell: Shell, left: Named, right: Named, comparison: Comparison) -> No
         prefix_blocks=comparison.prefix_blocks,
         prefix_bytes=comparison.prefix_bytes,
         surroundings_differ=comparison.surroundings_differ,
+        tools_stand_in=comparison.tools_stand_in,
         first_difference_event=comparison.first_event,
         fields=msgspec.to_builtins(comparison.fields),
         changes=[

@@ -21,7 +21,7 @@ def command(ctx: click.Context) -> None:
 
     Reads all headers, not the bodies; `verify` checks those. Exit code 1 where something needs attention.
     """
-    from convlog.eventstore import health, places
+    from convlog.eventstore import health
 
     shell: Shell = ctx.obj
     place = shell.place
@@ -29,8 +29,7 @@ def command(ctx: click.Context) -> None:
     if not shell.as_json:
         _say(shell, "store", str(place))
         _say(shell, "sqlite", f"{version}, {_about_library(lossy=lossy)}")
-    if not place.path.exists():
-        raise places.missing(place, places.nearby(place))
+    shell.require_place()
     files = health.file_health(place.path)
     holders = health.holders(place.path.resolve())
     if not shell.as_json:
@@ -90,7 +89,8 @@ def _holders(shell: Shell, holders: list[Holder] | None) -> None:
 def _writers(shell: Shell, found: Writers) -> None:
     _say(shell, "holds", f"{counted(found.threads, 'thread')}, {counted(found.events, 'event')}")
     for source, (without, of) in sorted(found.keyless.items(), key=lambda item: -item[1][0]):
-        _say(shell, "no key", f"{100 * without / of:.0f} % of {counted(of, 'event')} from {source}")
+        share = f"{100 * without / of:.0f} % of {counted(of, 'event')} from {source}"
+        _say(shell, "keys", f"without idempotency key: {share}")
     for type_, count in sorted(found.unknown.items()):
         _say(shell, "unknown", f"{type_}: {counted(count, 'event')} of a newer program")
 

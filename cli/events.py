@@ -28,7 +28,7 @@ from convlog.eventstore.events import (
 from convlog.eventstore.records import decode_blocks
 from convlog.eventstore.thread import Thread
 
-from .text import counted
+from .text import counted, gist
 
 SCHEMA = "event/1"
 
@@ -74,6 +74,14 @@ def words(event: Event) -> str:
             return f"summary of {first}..{last} by {maker}\n{text}"
         case body:
             return _fields(body)
+
+
+def gist_of(event: Event) -> str:
+    """Give what an event says as one line; a result's output before its facts, which would push it off the line."""
+    body = event.body
+    if isinstance(body, ToolReturned) and (output := gist(output_words(event))):
+        return output if body.status == "ok" else f"[{body.status}] {output}"
+    return gist(words(event))
 
 
 def content_words(content: Sequence[Content]) -> str:

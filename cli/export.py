@@ -13,7 +13,7 @@ import click
 from convlog.projections.exports import EXPORTS, exporter, form_of
 
 from .shell import Shell
-from .text import size, visible_line
+from .text import counted, size, visible_line
 
 if TYPE_CHECKING:
     from convlog.projections.conversation import Store
@@ -36,7 +36,7 @@ def command(shell: Shell, *, thread: str, form: str | None, output: str) -> None
     The form `convlog` is everything that the store has of it, so that an import elsewhere has the same hashes. The
     others are for other programs: those that are trees hold the whole thread, or the path to THREAD@branch or THREAD:17
     alone; the rest hold one path, the active one when none is named. A file is written whole or not at all, and only
-    its owner may read it.
+    its owner may read it. A damaged thread is written as it lies, with a warning.
     """
     form = form or form_of(Path(output).name) or NATIVE
     with shell.open() as store:
@@ -44,12 +44,25 @@ def command(shell: Shell, *, thread: str, form: str | None, output: str) -> None
         if output == STDOUT:
             for part in parts:
                 shell.write_bytes(part)
-            return
-        count = _write_whole(Path(output), parts)
+        else:
+            count = _write_whole(Path(output), parts)
+        _warn_of_damage(shell, store, id_)
+    if output == STDOUT:
+        return
     if shell.as_json:
         shell.emit("export/1", thread=id_, format=form, path=visible_line(str(Path(output).absolute())), bytes=count)
     else:
         shell.say(f"wrote {size(count)} to {visible_line(output)}")
+
+
+def _warn_of_damage(shell: Shell, store: Store, thread: str) -> None:
+    """Say that what was written is not as it was stored; whoever saves what is left is not refused."""
+    from convlog.eventstore.verify import is_fault, verify_thread
+
+    faults = sum(map(is_fault, verify_thread(store, thread)))
+    if faults:
+        shell.warn(f"warning: thread {thread[:8]} is damaged ({counted(faults, 'fault')}), and so is what was written")
+        shell.warn(f"hint: convlog verify {thread[:8]} names what is damaged")
 
 
 def _parts(store: Store, address: str, form: str) -> tuple[str, Iterable[bytes]]:

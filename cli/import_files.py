@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from .shell import Shell
-from .text import counted, visible_line
+from .text import counted, fit, visible_line, width
 
 if TYPE_CHECKING:
     from convlog.eventstore.importers import Found, ImportReport
@@ -56,8 +56,8 @@ def command(
     taken in.
     """
     shell: Shell = ctx.obj
-    if title is not None and (len(paths) != 1 or Path(paths[0]).is_dir()):
-        raise click.UsageError("--thread names the thread of one file")
+    if title is not None:
+        _check_title(title, paths)
     options = {"format": form, "dry_run": dry_run, "strict": strict, "again": again}
     failed = unknown = 0
     with _store(shell, dry_run=dry_run) as store, _bar(shell) as progress:
@@ -81,6 +81,14 @@ def command(
         shell.say(f"{counted(unknown, 'file')} of no known form left alone; -v names them")
     if failed:
         ctx.exit(1)
+
+
+def _check_title(title: str, paths: tuple[str, ...]) -> None:
+    from convlog.eventstore.records import check_name
+
+    if len(paths) != 1 or Path(paths[0]).is_dir():
+        raise click.UsageError("--thread names the thread of one file")
+    check_name(title, "title")
 
 
 def _store(shell: Shell, *, dry_run: bool) -> Store:
@@ -123,8 +131,8 @@ def _is_native(path: str, data: bytes | None, form: str | None) -> bool:
     from convlog.eventstore.native import LINE_BYTES_MAX
     from convlog.eventstore.native_import import is_native
 
-    if form is not None or Path(path).is_dir():
-        return form == NATIVE
+    if form is not None or (data is None and not Path(path).is_file()):
+        return form == NATIVE  # what is no regular file is not even opened: a pipe would wait, a device never end
     with _opened(path, data) as stream:
         return is_native(stream.readline(LINE_BYTES_MAX))
 
@@ -149,7 +157,7 @@ def _import_native(shell: Shell, store: Store, path: str, data: bytes | None, op
     else:
         added = "whole, would add at most" if dry_run else "added"
         what = f"{counted(done.stored, 'event')} of {done.events:,} in {done.thread[:8]}"
-        shell.write(f"{visible_line(path)}  {NATIVE}: {added} {what}")
+        _write(shell, visible_line(path), f"{NATIVE}: {added} {what}")
     return True
 
 
@@ -181,7 +189,7 @@ def _say(shell: Shell, found: Found) -> None:
     if report.refused:
         shell.warn(f"error: {path}: {counted(report.lost, 'record')} would be lost; nothing was written")
     else:
-        shell.write(f"{path}  {_summary(report)}")
+        _write(shell, path, _summary(report))
     shown = report.warnings if shell.verbose else report.warnings[:WARNINGS_SHOWN]
     for warning in shown:
         shell.say(f"{path}:{warning.line}: {warning.code} {visible_line(warning.detail)}".rstrip())
@@ -190,13 +198,28 @@ def _say(shell: Shell, found: Found) -> None:
         shell.say(f"{path}: {counted(more, 'more warning')}" + ("" if shell.verbose else "; -v shows them"))
 
 
+def _write(shell: Shell, path: str, words: str) -> None:
+    """Write what became of a file, below its path where both are too long for a line; the path's end tells most."""
+    from textwrap import wrap
+
+    room = shell.columns
+    if width(path) + 2 + width(words) <= room:
+        shell.write(f"{path}  {words}")
+        return
+    shell.write(path if width(path) <= room else f"…{fit(path[::-1], room)[-2::-1]}")
+    for line in wrap(words, max(40, room), initial_indent="  ", subsequent_indent="  "):
+        shell.write(line)
+
+
 def _summary(report: ImportReport) -> str:
     messages = counted(report.messages, "message")
     new = "would add" if report.dry_run else "added"
     threads = " ".join(thread[:8] for thread in report.thread_ids[:3]) + (" ..." if report.threads > 3 else "")
+    unanswered = max(0, report.tool_calls - report.tool_results)
+    calls = counted(report.tool_calls, "tool call") + (f" ({unanswered:,} without a result)" if unanswered else "")
     lost = f", {counted(report.lost, 'record')} lost" if report.lost else ""
     return (
-        f"{report.format}: {messages}, {counted(report.tool_calls, 'tool call')}{lost};"
+        f"{report.format}: {messages}, {calls}{lost};"
         f" {new} {counted(report.appended, 'event')} in {threads or 'no thread'}"
     )
 

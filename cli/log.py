@@ -63,11 +63,7 @@ def command(
             return
         positions = _positions(target, everything=everything, events=events)
         names = _line_ends(thread)
-        found = (
-            (event, record)
-            for event, record in newest_first(thread, positions, outputs=shell.as_json or not oneline)
-            if _wanted(event.type, kinds)
-        )
+        found = ((event, record) for event, record in newest_first(thread, positions) if _wanted(event.type, kinds))
         for event, record in islice(found, count):
             if shell.as_json:
                 shell.emit(SCHEMA, **fields(event.thread, record, event.redacted_by))
@@ -110,13 +106,13 @@ def _marks(event: Event, names: dict[int, list[str]], head: int) -> str:
 
 
 def _line(shell: Shell, event: Event, names: dict[int, list[str]], head: int, *, before: str = "") -> str:
-    from .events import who, words
+    from .events import gist_of, who
 
     start = f"{before}{event.position:>4}  "
     speaker = pad(visible_line(who(event)), 10)
     marks = _marks(event, names, head)
     room = shell.columns - width(start) - width(speaker) - width(marks) - 2
-    text = fit(gist(words(event)), max(room, 8))
+    text = fit(gist_of(event), max(room, 8))
     return f"{start}{shell.paint(speaker, bold=True)}  {shell.paint(marks, fg='green')}{text}".rstrip()
 
 
@@ -149,7 +145,7 @@ def _graph(shell: Shell, thread: Thread, kinds: tuple[str, ...], count: int | No
     found: dict[int, tuple[Event, Record]] = {}
 
     def items() -> Iterator[Item]:
-        for event, record in islice(newest_first(thread, list(parents), outputs=False), count):
+        for event, record in islice(newest_first(thread, list(parents)), count):
             found[event.position] = (event, record)
             yield _item(event, parents[event.position], active)
 

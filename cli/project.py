@@ -19,8 +19,6 @@ def command(shell: Shell, *, projection: str, address: str, parameters: tuple[st
 
     THREAD:17 names the path to a node.
     """
-    import msgspec
-
     from convlog.eventstore.addresses import resolve
     from convlog.projections.views import view
 
@@ -28,10 +26,7 @@ def command(shell: Shell, *, projection: str, address: str, parameters: tuple[st
         target = resolve(store, address)
         thread = store.thread(target.thread.id)
         result = view(thread, projection, leaf=target.leaf, parameters=_parameters(parameters))
-        data = msgspec.json.encode({"schema": f"convlog.{SCHEMA}", "projection": projection, "result": result})
-        from .text import visible_json
-
-        shell.write(visible_json(data.decode()))
+        shell.emit(SCHEMA, projection=projection, result=result)
 
 
 def _parameters(given: tuple[str, ...]) -> dict[str, object]:

@@ -40,7 +40,9 @@ def named(store: Store, address: str, assembler: str | None = None, encoder: str
     if number is not None:
         replayed = replay_call(thread, call(thread, number), assembler=assembler, encoder=encoder)
         if replayed.prompt is None:
-            raise NotDerivable(f"call {number}: {replayed.reason}: {replayed.detail}", reason=replayed.reason)
+            raise NotDerivable(
+                f"call {number}: {replayed.reason}: {replayed.detail}", reason=replayed.reason, hint=replayed.hint
+            )
         return Named(thread, replayed.prompt, replayed.node, replayed.at, f"{thread.id[:8]}/{number}")
     leaf = target.leaf
     prompt = derived(thread, _recipe(thread, assembler, encoder), leaf, thread.position)

@@ -76,7 +76,7 @@ def _holding(target: Target, positions: Sequence[int], match: str | None, replac
     thread = target.thread
     mask = None if match is None else Mask(match, replacement)
     log = thread.store.log(thread.id)
-    records = log.read_positions(positions or range(1, thread.position + 1))
+    records = log.read_positions(positions) if positions else log.read()
     found = [log.event(record) for record in records if mask is None or masked(record, mask) is not None]
     if not found:
         raise NothingMatches(f"nothing at {target.address} holds these words", hint="it may be spelled otherwise")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from .shell import Shell
-from .text import counted, fit, gist, indent, visible, visible_json, visible_line, width
+from .text import called, counted, fit, gist, indent, visible, visible_json, visible_line, width
 
 if TYPE_CHECKING:
     from convlog.eventstore.addresses import Target
@@ -32,6 +32,7 @@ SAID = frozenset({"turn-memory", "instructions"})
 @click.option("--as", "assembler", metavar="NAME@V", help="Derive by another assembler than the recorded one.")
 @click.option("--encoder", metavar="NAME@V", help="Make the request of another encoder.")
 @click.option("--until", metavar="ADDRESS", help="Only calls up to this position.")
+@click.option("-n", "count", metavar="N", type=click.IntRange(min=1), help="The last N calls (default: all).")
 @click.option("--verify", is_flag=True, help="Check the thread's chain first; a damaged thread has no exact call.")
 @click.option("--full", is_flag=True, help="Whole texts; with --json the requests too.")
 @click.option(
@@ -49,6 +50,7 @@ def command(
     assembler: str | None,
     encoder: str | None,
     until: str | None,
+    count: int | None,
     verify: bool,
     full: bool,
     form: str,
@@ -68,7 +70,7 @@ def command(
         if form == "anthropic" and encoder is None:
             encoder = _anthropic()
         damage = verify and _is_damaged(shell, thread)
-        found: Iterator[Replayed] = thread.replay(**wanted, assembler=assembler, encoder=encoder)
+        found: Iterator[Replayed] = thread.replay(**wanted, newest=count, assembler=assembler, encoder=encoder)
         if damage:
             found = map(_as_damaged, found)
         words = _write(shell, thread, found, one=target.address.call is not None, full=full, form=form)
@@ -130,7 +132,8 @@ def _write(
 ) -> Counter[str]:
     """Write calls as they come, so that one prompt at a time is held, and count the verdicts."""
     words: Counter[str] = Counter()
-    last = 0
+    printable: int | None = None
+    hints: dict[str, None] = {}
     for replayed in found:
         if form != "text":
             _write_request(shell, replayed)
@@ -140,19 +143,37 @@ def _write(
             _write_prompt(shell, replayed, full=full)
         else:
             if not words:
-                title = visible_line(thread.title or "untitled")
-                shell.write(f"{shell.paint(fit(title, shell.columns - 14), bold=True)}  {thread.id[:12]}")
+                _write_title(shell, thread)
             write_call(shell, replayed)
+        sys.stdout.flush()
         words[replayed.verdict] += 1
-        last = replayed.call
-    if form != "text" or shell.as_json or one:
-        return words
+        printable = printable if replayed.prompt is None else replayed.call
+        hints.setdefault(replayed.hint)
+    if not shell.as_json:
+        _say_hints(shell, hints)
+    if form == "text" and not shell.as_json and not one:
+        _write_end(shell, thread, words, printable)
+    return words
+
+
+def _write_title(shell: Shell, thread: Thread) -> None:
+    title = called(thread.store.row(thread.id), shell.columns - 14)
+    shell.write(f"{shell.paint(title, bold=True)}  {thread.id[:12]}")
+
+
+def _say_hints(shell: Shell, hints: Iterable[str]) -> None:
+    for hint in filter(None, hints):
+        shell.say(f"hint: {hint}")
+
+
+def _write_end(shell: Shell, thread: Thread, words: Counter[str], printable: int | None) -> None:
+    """Write the sum, and which call's prompt could be printed; one that was not derived has none."""
     if not words:
         shell.nothing(f"calls in thread {thread.id[:12]}")
-        return words
+        return
     shell.write(shell.paint(_sum(words), bold=True))
-    shell.say(f"hint: convlog replay {thread.id[:8]}/{last} prints that prompt")
-    return words
+    if printable is not None:
+        shell.say(f"hint: convlog replay {thread.id[:8]}/{printable} prints that prompt")
 
 
 def write_call(shell: Shell, replayed: Replayed) -> None:
@@ -215,6 +236,7 @@ def emit(shell: Shell, thread: Thread, replayed: Replayed, *, full: bool) -> Non
         "verdict": replayed.verdict,
         "reason": replayed.reason,
         "detail": replayed.detail,
+        "hint": replayed.hint,
         "digest": replayed.digest,
         "bytes": replayed.bytes,
         "attested": replayed.attested,

@@ -64,11 +64,48 @@ class Shell:
         from convlog.projections.conversation import open as open_store
 
         place = self.place
-        if not place.path.exists() and not create:
-            raise places.missing(place, places.nearby(place))
+        self.require_place(create=create)
         if create and place.default:
             place.path.parent.mkdir(parents=True, exist_ok=True)
         return open_store(place.path, mode="rw" if write else "r", create=create)
+
+    def require_place(self, *, create: bool = False) -> None:
+        """Refuse what is no place for a store, or, unless one is made, none.
+
+        Raises:
+            StoreMissing: there is none; names the place, the reason and what is nearby.
+            NotAStore: something else is there.
+        """
+        from convlog.eventstore import places
+        from convlog.eventstore.errors import NotAStore
+        from convlog.eventstore.file_path import check_path
+
+        place = self.place
+        if str(place.path) == ":memory:":
+            raise NotAStore("a store in memory would be gone when the command ends", hint="name a file")
+        if not check_path(place.path).exists() and not create:
+            raise places.missing(place, places.nearby(place))
+
+    def damage(self, error: Exception) -> ConvlogError | None:
+        """Give the damage of the store that explains an error which a whole store cannot cause; None for none."""
+        from convlog.eventstore.errors import BrokenRecord, ConvlogError
+        from convlog.eventstore.verify import is_fault, verify_store
+
+        if self._place is None:
+            return None
+        try:
+            with self.open() as store:
+                fault = next(filter(is_fault, verify_store(store)), None)
+        except ConvlogError as other:
+            return other
+        if fault is None:
+            return None
+        where = f" thread {fault.thread[:12]}" if fault.thread else ""
+        where += f":{fault.position}" if fault.position is not None else ""
+        return BrokenRecord(
+            f"the store is damaged:{where} {fault.kind}: {fault.message} ({type(error).__name__}: {error!s:.120})",
+            hint="run `convlog verify`",
+        )
 
     # --- words, to stderr ---
 

@@ -6,6 +6,10 @@ import re
 import time
 import unicodedata
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from convlog.eventstore.backend import ThreadRow
 
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 (but tab and newline), DEL, C1
@@ -106,6 +110,18 @@ def table(
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def called(row: ThreadRow, columns: int) -> str:
+    """Give what a thread goes by: its title or its source's id, which name it; else what its user said last, quoted.
+
+    What is quoted names no thread.
+    """
+    if row.title:
+        return fit(gist(row.title), columns)
+    if row.preview:
+        return f'"{fit(gist(row.preview), columns - 2)}"'
+    return fit(gist(row.source_id or "(untitled)"), columns)
 
 
 # --- times and sizes ---

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .shell import Shell
-from .text import age, fit, gist, table
+from .text import age, called, fit, gist, table
 
 if TYPE_CHECKING:
     from convlog.eventstore.backend import ThreadRow
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 ID_LENGTH = 8
 AGENT_COLUMNS = 12
+NAME_COLUMNS = 4000
+"""More than any terminal has: the table cuts what is too long for it."""
 
 
 @click.command()
@@ -28,7 +30,8 @@ AGENT_COLUMNS = 12
 def command(shell: Shell, *, count: int, everything: bool) -> None:
     """List the threads, last touched first.
 
-    The age is that of the active node. Each id's start names its thread, and so does its name where it is unique.
+    The age is that of the active node. Each id's start names its thread, and so does a title that no other thread has.
+    What stands in quotes is no name: it is what the user of a thread without a title said last.
     """
     with shell.open() as store:
         rows = (row for row in store.threads() if everything or not row.helper)
@@ -57,10 +60,9 @@ def _moment(store: Store, row: ThreadRow) -> tuple[int, int]:
 
 def _cells(store: Store, row: ThreadRow, now: int) -> tuple[str, ...]:
     branches, moment = _moment(store, row)
-    name = gist(row.title or row.preview or row.source_id or "")
     return (
         row.thread[:ID_LENGTH],
-        name,
+        called(row, NAME_COLUMNS),
         fit(gist(row.agent or ""), AGENT_COLUMNS),
         str(branches),
         str(row.turns),

@@ -68,13 +68,17 @@ def _missing(shell: Shell, found: Named, address: str) -> None:
     if target.thread.id != found.thread.id:
         raise click.UsageError("--missing names a node of the same thread, such as THREAD:12")
     node = target.leaf if target.position is None else target.position
-    reason = missing(found.thread, found.prompt, found.leaf, found.at, node)
+    why = missing(found.thread, found.prompt, found.leaf, found.at, node)
     if shell.as_json:
-        shell.emit(SCHEMA, prompt=found.label, node=node, reason=reason)
-    else:
-        from .replay import write_below
+        shell.emit(SCHEMA, prompt=found.label, node=node, reason=why.reason, pieces=why.pieces, in_short=why.in_short)
+        return
+    from .replay import write_below
 
-        write_below(shell, f"{found.label}, node {node}: {reason}", first="")
+    write_below(shell, f"{found.label}, node {node}: {why.reason}", first="")
+    if why.in_short:
+        shell.say(
+            f"hint: convlog why {found.label} --piece {why.pieces[0]} prints both, what is kept and what was said"
+        )
 
 
 def _write(shell: Shell, found: Named, each: Explained, *, whole: bool) -> None:

@@ -26,7 +26,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from blake3 import blake3
+try:
+    from blake3 import blake3
+except ImportError:
+    sys.exit("verify.py needs blake3: pip install blake3")
 
 FORMAT = "convlog-export/1"
 HEADER_CONTEXT = "convlog 1 header"
@@ -270,7 +273,8 @@ def main(arguments: list[str] | None = None) -> int:
     for kind, place, message in verifier.findings:
         faults += kind not in NOTES
         print(f"{kind}  {place}  {message}")
-    print(f"{'NOT OK' if faults else 'ok'}: {verifier.position} events, tip {verifier.previous}, {faults} faults")
+    noun = "fault" if faults == 1 else "faults"
+    print(f"{'NOT OK' if faults else 'ok'}: {verifier.position} events, tip {verifier.previous}, {faults} {noun}")
     return 1 if faults else 0
 
 

@@ -172,6 +172,9 @@ class Backend(Protocol):
     def redact(self, thread: str, records: Sequence[Record], erasure: Erasure) -> None:
         """Store the records and erase, in one transaction. Raises `PositionTaken`."""
 
+    def finish_erasing(self) -> None:
+        """Wait until what was erased is in no file of the store. Raises `StoreLocked` when readers prevent it."""
+
     def redacted_by(self, thread: str, position: int) -> int | None:
         """Give the position of the `redacted` event that erased this one."""
 

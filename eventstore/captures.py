@@ -41,10 +41,13 @@ def drop_captures(thread: Thread, *, before: int | None = None, reason: str = "w
             try:
                 thread.store.backend.redact(log.row.thread, batch.records, erasure)
             except PositionTaken:
+                log.learn(batch)
                 continue
             finally:
                 log.refresh()
-            return batch.answers
+            break
+    thread.store.backend.finish_erasing()
+    return batch.answers
 
 
 def _captures(log: Log) -> dict[int, tuple[str, int]]:

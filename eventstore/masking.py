@@ -15,7 +15,7 @@ import msgspec.inspect
 
 from .backend import Record
 from .canonical import attachment_hash, join_halves, parse_json, split_halves
-from .errors import PayloadRejected
+from .errors import BrokenRecord, PayloadRejected
 from .events import (
     BODIES,
     ContextSet,
@@ -147,14 +147,13 @@ def masked(record: Record, mask: Mask, gone: Collection[str] = ()) -> Redaction 
     """
     if record.body is None:
         return None
-    body = msgspec.json.decode(record.body)
-    output = None if record.output is None else record.output.decode()
+    body, output = _content(record)
     new_body = _without_blocks(mask.value(body), gone, mask.replacement)
     new_output = output
     if output is not None:
         form = body.get("form", "text")
         if form == "blocks":
-            blocks = msgspec.json.decode(output)
+            blocks = _parsed(output)
             new_blocks = _without_blocks(mask.value(blocks), gone, mask.replacement)
             new_output = output if new_blocks == blocks else _encode(new_blocks).decode()
         else:
@@ -164,6 +163,28 @@ def masked(record: Record, mask: Mask, gone: Collection[str] = ()) -> Redaction 
     if new_body == body and new_output == output:
         return None
     return Redaction(record.position, _encode(_unsealed(record.type, new_body)).decode(), new_output)
+
+
+def _content(record: Record) -> tuple[dict[str, Any], str | None]:
+    """Give body and output of a record that has a body.
+
+    Raises:
+        BrokenRecord: they cannot be read.
+    """
+    body = _parsed(record.body or b"")
+    if not isinstance(body, dict):
+        raise BrokenRecord(f"the body at {record.position} is no object", hint="run `convlog verify`")
+    try:
+        return body, None if record.output is None else record.output.decode()
+    except UnicodeDecodeError as error:
+        raise BrokenRecord(f"the output at {record.position} cannot be read: {error}") from None
+
+
+def _parsed(text: bytes | str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BrokenRecord(f"stored JSON cannot be read: {error}", hint="run `convlog verify`") from None
 
 
 def _without_blocks(value: Any, gone: Collection[str], replacement: str) -> Any:
@@ -192,7 +213,9 @@ def _unsealed(type_: str, body: dict[str, Any]) -> dict[str, Any]:
 
 def without(record: Record, *fields: str) -> Redaction | None:
     """Give what stands in a record's place without some of its body's fields; None when it has none of them."""
-    body = {} if record.body is None else msgspec.json.decode(record.body)
+    if record.body is None:
+        return None
+    body, output = _content(record)
     present = [field for field in fields if body.get(field)]
     if not present:
         return None
@@ -200,7 +223,6 @@ def without(record: Record, *fields: str) -> Redaction | None:
         del body[field]
         if field in _required(record.type):
             body[field] = ""
-    output = None if record.output is None else record.output.decode()
     return Redaction(record.position, _encode(body).decode(), output)
 
 
@@ -233,7 +255,7 @@ def erased(record: Record, replacement: str) -> Redaction:
     kept = _KEPT.get(record.type)
     if kept is None or record.body is None:
         return Redaction(record.position)
-    old = msgspec.json.decode(record.body)
+    old, _ = _content(record)
     body = {name: old[name] for name in kept if name in old}
     match record.type:
         case InputAdded.TYPE:

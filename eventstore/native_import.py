@@ -67,7 +67,7 @@ def is_native(line: bytes) -> bool:
     """Whether a file's first line begins a native export, of whatever version."""
     try:
         return (_decode_kind(line).format or "").startswith("convlog-export/")
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
 
 

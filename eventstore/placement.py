@@ -13,7 +13,7 @@ import msgspec
 
 from . import records
 from .backend import Listing, Record, ThreadRow
-from .errors import DuplicateResult, NoSuchNode, PayloadRejected, UnknownCall
+from .errors import BadRange, DuplicateResult, NoSuchNode, PayloadRejected, UnknownCall
 from .events import (
     AttemptAbandoned,
     Body,
@@ -27,6 +27,7 @@ from .events import (
     InputAdded,
     PendingCleared,
     Source,
+    SummaryAdded,
     Text,
     ThreadCreated,
     ThreadForked,
@@ -137,11 +138,19 @@ class Batch:
         node = None if field is None else getattr(body, field)
         if node is not None:
             self._require(node)
+        if isinstance(body, SummaryAdded):
+            self._check_range(self._require(body.first), self._require(body.last))
         if draft.head is None:
             return self._head
         if body.TYPE != HeadMoved.TYPE:
             raise PayloadRejected(f"{body.TYPE} does not move the head", hint=f"append {HeadMoved.TYPE}")
         return self._require(self._resolve(draft.head))
+
+    def _check_range(self, first: int, last: int) -> None:
+        """Refuse what is no run of nodes; whether one is closed is judged where its path is known (`ranges`)."""
+        base = self._base(last)
+        if not (self._is_above(first, last) or (first <= base and self._log.tree.is_above(first, base))):
+            raise BadRange(f"{first}..{last} is no run of nodes on one path")
 
     def _list(self, body: Body, draft: Draft) -> None:
         listing = listing_of(body, draft.output, draft.source, self._log.row)

@@ -86,6 +86,7 @@ def redact(
         raise NothingMatches(
             f"nothing in thread {thread[:12]} holds these words", hint="they may be spelled otherwise, or be in a key"
         )
+    store.backend.finish_erasing()
     return done
 
 
@@ -190,6 +191,9 @@ class _Redactor:
             )
             try:
                 self._store.backend.redact(log.row.thread, batch.records, erasure)
+            except PositionTaken:
+                log.learn(batch)
+                raise
             finally:
                 log.refresh()
             done += batch.answers

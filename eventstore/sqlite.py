@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import stat
 import threading
+import time
 import weakref
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from . import errors, schema
 from .backend import Erasure, HeaderColumns, Listing, Problem, Record, ThreadRow, ThreadTaken
+from .file_path import check_path
 from .lock import FileLock
 from .sqlite_errors import VALUE_BYTES_MAX, Translated, base_code
 
@@ -32,6 +33,11 @@ WAL_BYTES_SOFT = 4 * 1024 * 1024
 """Over this the -wal is checkpointed at a turn's end."""
 WAL_BYTES_HARD = 32 * 1024 * 1024
 """Over this it is checkpointed after any append."""
+FORGETTING_PAUSE_S = 0.05
+"""Between two looks at whether readers let the -wal be emptied."""
+
+SIDE_FILES = ("-wal", "-shm", "-lock", "-journal")
+"""What lies beside a store, by the end of its name."""
 
 _HEADER_COLUMNS = (
     "e.position, e.parent, e.head, e.type, e.version, e.recorded_at, e.occurred_at, CAST(s.json AS BLOB), e.key,"
@@ -74,6 +80,8 @@ class SqliteBackend:
         self._mutex: AbstractContextManager[object] = threading.RLock()
         self._pid = os.getpid()
         self._failed: str | None = None
+        self._owes = False
+        """Erased bytes are in the -wal still."""
         self._ids: dict[str, int] = {}
         self._sources: dict[bytes, int] = {}
         self._wal = f"{self._path}-wal"
@@ -167,7 +175,8 @@ class SqliteBackend:
                 raise errors.NotAStore(f"{self._path} is no SQLite file", hint="name another path with --db") from None
             raise
         if found != schema.APPLICATION_ID and not (empty and not self._read_only):
-            raise errors.NotAStore(f"{self._path} is a SQLite file, but no convlog store")
+            what = "is empty" if empty else "is a SQLite file, but no convlog store"
+            raise errors.NotAStore(f"{self._path} {what}", hint="name another path with --db")
 
     def _enter_wal(self, connection: sqlite3.Connection) -> None:
         mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
@@ -298,7 +307,7 @@ class SqliteBackend:
                 self._insert_record(self._number(thread), records[0])
             else:
                 self._insert_batch(thread, records, listing)
-            if self._wal_bytes > WAL_BYTES_HARD:
+            if self._wal_bytes > WAL_BYTES_HARD or self._owes:
                 self._checkpoint(self._db)
 
     def _require_previous(self, thread: str, position: int) -> None:
@@ -417,7 +426,10 @@ class SqliteBackend:
         that this failed. After an input or output error the next write is.
         """
         try:
-            _checkpoint(connection)
+            if self._owes:
+                self._owes = not _emptied(connection)
+            else:
+                _checkpoint(connection)
         except sqlite3.DatabaseError as error:
             if base_code(error) == sqlite3.SQLITE_IOERR:
                 self.fail(f"a checkpoint failed ({error})")
@@ -430,7 +442,7 @@ class SqliteBackend:
             self._before_write()
             with self._transaction():
                 if row.origin is not None:
-                    self._number(row.origin)
+                    self._require_origin(row.origin)
                 try:
                     number = self._insert_thread(row)
                 except sqlite3.IntegrityError:
@@ -438,6 +450,11 @@ class SqliteBackend:
                 self._insert(number, records, Listing())
                 self._db.execute("DELETE FROM deleted WHERE thread = ?", (row.thread,))
             self._ids[row.thread] = number
+
+    def _require_origin(self, thread: str) -> None:
+        """Look in the file: another process may have deleted the thread whose number is remembered here."""
+        if self._db.execute("SELECT 1 FROM threads WHERE thread = ?", (thread,)).fetchone() is None:
+            raise errors.NoSuchThread(f"no thread {thread} in {self._path}")
 
     def _insert_thread(self, row: ThreadRow) -> int:
         values = [getattr(row, name) for name in ThreadRow.__struct_fields__]
@@ -565,7 +582,7 @@ class SqliteBackend:
     # --- erasing ---
 
     def redact(self, thread: str, records: Sequence[Record], erasure: Erasure) -> None:
-        """Store the records and erase, in one transaction; then take the bytes out of the -wal."""
+        """Store the records and erase, in one transaction; `finish_erasing` waits until the -wal forgets, too."""
         with self._mutex, self._lock, self._writing:
             if self._before_write() and records:
                 self._require_previous(thread, records[0].position)
@@ -592,7 +609,7 @@ class SqliteBackend:
                         (row.title, row.cwd, row.source_id, row.preview, row.thread),
                     )
                 self._db.execute("DELETE FROM cache")
-            self._checkpoint_whole()
+            self._begin_forgetting()
 
     def delete(self, threads: Sequence[str], store_thread: str, records: Sequence[Record]) -> None:
         """Erase whole threads and store the notes that say so, in one transaction."""
@@ -611,7 +628,7 @@ class SqliteBackend:
                     for table in ("events", "redactions", "cache"):
                         self._db.execute(f"DELETE FROM {table} WHERE thread = ?", (number,))
             self._ids.clear()
-            self._checkpoint_whole()
+            self._begin_forgetting()
 
     def _require_unshared(self, thread: str) -> None:
         fork = self._db.execute("SELECT thread FROM threads WHERE origin = ?", (thread,)).fetchone()
@@ -623,14 +640,29 @@ class SqliteBackend:
         with self._mutex, self._reading:
             return self._db.execute("SELECT 1 FROM deleted WHERE thread = ?", (thread,)).fetchone() is not None
 
-    def _checkpoint_whole(self) -> None:
-        """Move everything into the file and empty the -wal, which still holds what was erased."""
-        busy = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-        if busy:
-            raise errors.StoreLocked(
-                "a reader keeps the -wal alive, and erased bytes with it",
-                hint="close other programs that have the store open, then run `convlog verify`",
-            )
+    def _begin_forgetting(self) -> None:
+        """Move everything into the file and empty the -wal, which holds what was erased, if no reader is in the way."""
+        self._owes = True
+        self._checkpoint(self._db)
+
+    def finish_erasing(self) -> None:
+        """Wait until no file holds what was erased. Others read and write meanwhile.
+
+        Raises:
+            StoreLocked: a reader kept the -wal for the whole timeout; the next write tries again.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        while self._owes:
+            with self._mutex, self._lock, self._writing:
+                self._before_write()
+                self._checkpoint(self._db)
+            if self._owes and time.monotonic() > deadline:
+                raise errors.StoreLocked(
+                    f"it is erased from the record, but a reader of {self._path} keeps old bytes in the -wal",
+                    hint="end the programs that read it; the next write takes them out",
+                )
+            if self._owes:
+                time.sleep(FORGETTING_PAUSE_S)
 
     # --- attachments ---
 
@@ -691,7 +723,7 @@ class SqliteBackend:
             with self._transaction():
                 for name in names:
                     self._drop_attachment(name)
-            self._checkpoint_whole()
+            self._begin_forgetting()
 
     def _drop_uses(self, thread: int) -> None:
         """Erase the attachments that no other thread uses, and what is known of this thread's uses."""
@@ -792,6 +824,20 @@ def _checkpoint(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
 
+def _emptied(connection: sqlite3.Connection) -> bool:
+    """Move what the -wal holds into the file and empty it, without waiting for readers; say whether it is empty."""
+    timeout_ms = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+    connection.execute("PRAGMA busy_timeout=0")
+    try:
+        return not connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    except sqlite3.OperationalError as error:
+        if base_code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
+            return False
+        raise
+    finally:
+        connection.execute(f"PRAGMA busy_timeout={timeout_ms}")
+
+
 def _thread_row(row: tuple[Any, ...]) -> ThreadRow:
     values = dict(zip(ThreadRow.__struct_fields__, row, strict=True))
     values["helper"] = bool(values["helper"])
@@ -800,35 +846,6 @@ def _thread_row(row: tuple[Any, ...]) -> ThreadRow:
 
 def _is_hex(text: str) -> bool:
     return bool(text) and all(char in "0123456789abcdef" for char in text)
-
-
-def check_path(path: Path) -> Path:
-    """Make a path absolute and refuse what is no place for a store.
-
-    Raises:
-        NotAStore: a `file:` name, a folder, a device, or a link that belongs to somebody else.
-    """
-    if str(path).startswith("file:"):
-        raise errors.NotAStore(f"{path} is a URI, not a path", hint="give a plain path")
-    path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow the link that is judged below
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        return path
-    except OSError as error:
-        raise errors.StoreMissing(f"{path}: {error.strerror}") from None
-    if stat.S_ISLNK(found.st_mode):
-        if found.st_uid not in {os.getuid(), 0}:
-            raise errors.NotAStore(f"{path} is another user's link")
-        path = path.resolve()
-        if not path.exists():
-            return path
-        found = path.stat()
-    if stat.S_ISDIR(found.st_mode):
-        raise errors.NotAStore(f"{path} is a folder", hint="name the file inside it")
-    if not stat.S_ISREG(found.st_mode):
-        raise errors.NotAStore(f"{path} is no regular file")
-    return path
 
 
 class Refusal:

@@ -206,6 +206,8 @@ class Store:
         """
         if text in {"latest", "-"}:
             return self.latest()
+        if not text.isascii() and not _is_unicode(text):
+            raise errors.NoSuchThread(f"no thread {text!r:.120} in {self.place}", hint="a name is UTF-8")
         if len(text) == 32 and self.backend.thread(text) is not None:
             return self.thread_class(self, text)
         found = self.backend.find(text) if text else []
@@ -305,29 +307,34 @@ class Store:
 
         Returns:
             The ids of the erased threads.
+
+        Raises:
+            HasForks: others share its log, and `cascade` was not asked for.
+            StoreLocked: it is done, but a reader keeps the -wal alive, and the erased bytes in it.
         """
         with self.mutex:
-            rows = self.deletion_set(thread, cascade=cascade)
-            own = self._own_thread()
-            drafts = []
-            for row in rows:
-                log = self.log(row.thread)
-                log.refresh()
-                drafts.append(
-                    Draft(body=ThreadDeleted(thread=row.thread, reason=reason, events=log.position, tip=log.hash.hex()))
-                )
             while True:
-                batch = own.place(drafts)
+                rows = self.deletion_set(thread, cascade=cascade)
+                own = self._own_thread()
+                batch = own.place([self._obituary(row.thread, reason) for row in rows])
                 try:
                     # Forks first: nothing is left pointing at a log that is gone.
                     self.backend.delete([row.thread for row in reversed(rows)], own.row.thread, batch.records)
                     break
                 except PositionTaken:
                     own.learn(batch)
+                except errors.HasForks:
+                    continue  # forked meanwhile: look again
             own.refresh()
             for row in rows:
                 self._logs.pop(row.thread, None)
-            return [row.thread for row in rows]
+        self.backend.finish_erasing()
+        return [row.thread for row in rows]
+
+    def _obituary(self, thread: str, reason: str | None) -> Draft:
+        log = self.log(thread)
+        log.refresh()
+        return Draft(body=ThreadDeleted(thread=thread, reason=reason, events=log.position, tip=log.hash.hex()))
 
     def _own_thread(self) -> Log:
         if self.backend.thread(STORE_THREAD) is None:
@@ -386,6 +393,14 @@ class Store:
         if self.backend.attachment_size(name) is None:
             raise errors.NoSuchAttachment(f"no attachment {name[:80]!r} in {self.place}")
         return self.backend.attachment(name)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def open_store(

@@ -23,8 +23,8 @@ from .backend import Backend, Problem, Record, ThreadRow
 from .chain import Chain
 from .checks import NOTES, LogCheck, Surroundings
 from .errors import ConvlogError, NoSuchThread
-from .events import Redacted, ThreadCreated
-from .listed import listed_again, row_of
+from .events import Redacted
+from .listed import check_cursors, check_listing
 from .log import END, Span
 from .store import STORE_THREAD, Store
 
@@ -33,8 +33,8 @@ Level = Literal["quick", "chain", "full"]
 PAGE_RECORDS = 256
 """How far a damage is looked at record by record, before the fast way is tried again."""
 
-_MADE_ONCE = ("kind", "helper", "cwd", "agent", "source_id", "parent_thread", "parent_call")
-"""What a thread's row says from its creation on."""
+ATTEMPTS_MAX = 4
+"""How often a log with faults is looked at again when others wrote to it meanwhile."""
 
 _DAMAGE = (ConvlogError, TypeError, ValueError, AttributeError, KeyError, IndexError, msgspec.MsgspecError)
 """What reading and judging damaged rows can raise: columns may hold anything."""
@@ -125,6 +125,53 @@ def _verify(
     shared: bool,
     tip: bytes | None = None,
 ) -> Iterator[Problem]:
+    """Check one log; when others wrote meanwhile, what looks like a fault is looked at again."""
+    found: list[Problem] = []
+    for _ in range(ATTEMPTS_MAX):
+        before = _state(backend, row)
+        found = list(_verify_once(backend, row, level, attachments, shared=shared, tip=tip))
+        if not any(map(is_fault, found)):
+            break
+        after = _state(backend, row)
+        if not after and _is_deleted(backend, row.thread):
+            return  # meanwhile
+        if after == before or not after:
+            break
+        row, _ = after[0]
+        attachments.look_again()
+    yield from found
+
+
+def _is_deleted(backend: Backend, thread: str) -> bool:
+    try:
+        return backend.is_deleted(thread)
+    except _DAMAGE:
+        return False
+
+
+def _state(backend: Backend, row: ThreadRow) -> list[tuple[ThreadRow, bytes]]:
+    """Give the row and the last hash of a thread and of those that it shares; none when it is not there."""
+    found: list[tuple[ThreadRow, bytes]] = []
+    name: str | None = row.thread
+    try:
+        while name is not None and (now := backend.thread(name)) is not None:
+            last = backend.tip(name)
+            found.append((now, b"" if last is None else last.hash))
+            name = now.origin
+    except _DAMAGE:
+        return [(row, b"")]
+    return found
+
+
+def _verify_once(
+    backend: Backend,
+    row: ThreadRow,
+    level: Level,
+    attachments: Attachments,
+    *,
+    shared: bool,
+    tip: bytes | None,
+) -> Iterator[Problem]:
     try:
         spans = _spans(backend, row)
     except _DAMAGE as error:
@@ -214,7 +261,7 @@ def _verify_tip(backend: Backend, row: ThreadRow, spans: Sequence[Span]) -> Iter
         else:
             readable = False
             yield found or Problem("gap", f"position {position} is missing", span.thread, position)
-    yield from _check_cursors(backend, row, spoke_at=0)
+    yield from check_cursors(backend, row, spoke_at=0)
 
 
 def _last_two(spans: Sequence[Span]) -> list[tuple[Span, int]]:
@@ -313,7 +360,8 @@ def _verify_full(
     check.finish()
     yield from check.drain()
     try:
-        yield from _check_listing(backend, row, check)
+        listed = None if check.has_erasures else check.listed
+        yield from check_listing(backend, row.thread, listed, spans[-1].last)
         yield from _check_uses(backend, row, check)
     except _DAMAGE as error:
         yield Problem("unreadable", f"its listing cannot be judged: {error}", row.thread)
@@ -335,40 +383,6 @@ def _feed(backend: Backend, check: LogCheck, span: Span, *, absorb: bool) -> Ite
             yield from check.drain()
 
 
-# --- the list of threads ---
-
-
-def _check_listing(backend: Backend, row: ThreadRow, check: LogCheck) -> Iterator[Problem]:
-    listed = listed_again(backend, row) if check.has_erasures else check.listed
-    expected: dict[str, object] = {
-        "turns": listed.listing.turns_ended,
-        "preview": listed.listing.preview,
-    }
-    if listed.opened is not None:
-        expected["created_at"] = listed.opened_at
-    if isinstance(listed.opened, ThreadCreated):
-        made = row_of(row.thread, listed.opened, 1, listed.opened_at, None)
-        expected |= {name: getattr(made, name) for name in _MADE_ONCE}
-    if listed.title or isinstance(listed.opened, ThreadCreated):
-        expected["title"] = listed.title
-    for name, value in expected.items():
-        if getattr(row, name) != value:
-            yield Problem("listing", f"{name} is {getattr(row, name)!r:.80}, the events say {value!r:.80}", row.thread)
-    if (row.spoke > 0) != (listed.spoke_at > 0):
-        yield Problem("listing", f"whether a user spoke: the events say {listed.spoke_at > 0}", row.thread)
-    yield from _check_cursors(backend, row, listed.spoke_at)
-
-
-def _check_cursors(backend: Backend, row: ThreadRow, spoke_at: int) -> Iterator[Problem]:
-    """Check that the row's store-wide cursors are those of the thread's own events."""
-    for name, cursor, least in (("touched", row.touched, 0), ("spoke", row.spoke, spoke_at)):
-        if cursor == 0:
-            continue
-        found, at = backend.changes(cursor - 1, 1)
-        if at != cursor or found[0][0] != row.thread or found[0][1] < least:
-            yield Problem("listing", f"{name} is {cursor}, which is no such event of the thread", row.thread)
-
-
 # --- attachments ---
 
 
@@ -386,6 +400,10 @@ class Attachments:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._faults: dict[str, str | None] = {}
+
+    def look_again(self) -> None:
+        """Forget the faults found so far."""
+        self._faults = {name: fault for name, fault in self._faults.items() if fault is None}
 
     def fault(self, name: str) -> str | None:
         """Give what is wrong with an attachment; None for nothing."""

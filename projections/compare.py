@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from .derive import Derived
+from .stages import pieces_v1 as kinds
 from .stages.request_v1 import pointers
 
 Change = Literal["same", "changed", "added", "gone"]
@@ -49,6 +50,9 @@ class Comparison(msgspec.Struct, frozen=True):
     prefix_bytes: int
     old_blocks: int
     new_blocks: int
+    tools_stand_in: bool
+    """Whether nobody declared tools for one of them: an encoder named those that are called (X7), and what was really
+    offered is not known."""
     fields: list[FieldChange]
     """Members around the talk (system, tools, options) that differ: then no cached prefix is left."""
 
@@ -102,8 +106,14 @@ def compare(old: Derived, new: Derived) -> Comparison:
         prefix_bytes=sum(len(block) for block in new.blocks[:same]),
         old_blocks=len(old.blocks),
         new_blocks=len(new.blocks),
+        tools_stand_in=_tools_stand_in(old) or _tools_stand_in(new),
         fields=list(_field_changes(old, new)),
     )
+
+
+def _tools_stand_in(prompt: Derived) -> bool:
+    declared = any(piece.provenance == kinds.TOOLS for piece in prompt.pieces)
+    return not declared and any(repair.rule.startswith("X7: called") for repair in prompt.request.repairs)
 
 
 def _opcodes(old: list[bytes], new: list[bytes], same: int) -> Iterator[tuple[str, int, int, int, int]]:
@@ -168,8 +178,11 @@ def _field_changes(old: Derived, new: Derived) -> Iterator[FieldChange]:
 TOKENS_MAX = 2000
 """Texts of more words and signs are compared by what stands between spaces: the finer way takes long."""
 
-_FINE = re.compile(r"\w+|\s+|[^\w\s]")
-_COARSE = re.compile(r"\s+|\S+")
+_ESCAPE = r"\\(?:u[0-9a-fA-F]{4}|[^u\s])"
+"""One of JSON's escapes, which is one sign."""
+
+_FINE = re.compile(rf"{_ESCAPE}|\w+|\s+|[^\w\s]")
+_COARSE = re.compile(rf"\s+|(?:{_ESCAPE})+|[^\s\\]+|\\")
 
 
 def words(old: str, new: str) -> list[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -11,7 +11,11 @@ from convlog.eventstore import store as eventstore
 from convlog.eventstore.events import CallPrepared
 from convlog.eventstore.thread import Thread as EventThread
 
+from .defaults import DEFAULT_ASSEMBLER, DEFAULT_MODEL
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from convlog.eventstore.placement import Appended
 
     from .calls import CallInfo
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from .prepare import Prompt
     from .record import Recorded
     from .replay import Replayed
+    from .stages.target_v1 import Options
+    from .standing import Instructions, Tools
 
 
 class Thread(EventThread):
@@ -27,23 +33,80 @@ class Thread(EventThread):
 
     store: Store
 
-    def prepare(self, **recipe: Any) -> Prompt:
+    def prepare(
+        self,
+        *,
+        assembler: str = DEFAULT_ASSEMBLER,
+        encoder: str | None = None,
+        model: str = DEFAULT_MODEL,
+        profile: str | Path | bytes | None = None,
+        options: Options | dict[str, Any] | None = None,
+        parameters: dict[str, Any] | None = None,
+        instructions: Instructions | None = None,
+        tools: Tools | None = None,
+        leaf: int | None = None,
+        record: bool = True,
+        capture: bool = False,
+        despite_approval: bool = False,
+    ) -> Prompt:
         """Derive the prompt at the head, and record its manifest. See `convlog.projections.prepare.prepare`."""
         from .prepare import prepare
 
-        return prepare(self, **recipe)
+        return prepare(
+            self,
+            assembler=assembler,
+            encoder=encoder,
+            model=model,
+            profile=profile,
+            options=options,
+            parameters=parameters,
+            instructions=instructions,
+            tools=tools,
+            leaf=leaf,
+            record=record,
+            capture=capture,
+            despite_approval=despite_approval,
+        )
 
-    def record(self, response: Any, *, call: int | None = None, **options: Any) -> Recorded:
+    def record(
+        self,
+        response: Any,
+        *,
+        call: int | None = None,
+        format: str | None = None,  # noqa: A002 - the word of the readers
+        sent: bytes | None = None,
+        end: bool = True,
+        error: str | None = None,
+    ) -> Recorded:
         """Record what a call gave back. See `convlog.projections.record.record`."""
         from .record import record
 
-        return record(self, response, call=call, **options)
+        return record(self, response, call=call, format=format, sent=sent, end=end, error=error)
 
-    def observe(self, request: bytes, **options: Any) -> Appended:
+    def observe(
+        self,
+        request: bytes,
+        *,
+        provider: str | None = None,
+        model: str | None = None,
+        provider_state: str | None = None,
+        capture: bool = False,
+        leaf: int | None = None,
+        key: str | None = None,
+    ) -> Appended:
         """Record a request that the host built by itself. See `convlog.projections.observe.observe`."""
         from .observe import observe
 
-        return observe(self, request, **options)
+        return observe(
+            self,
+            request,
+            provider=provider,
+            model=model,
+            provider_state=provider_state,
+            capture=capture,
+            leaf=leaf,
+            key=key,
+        )
 
     def drop_captures(self, *, before: int | None = None, reason: str = "window") -> list[Appended]:
         """Erase rendered prompts that were kept. See `convlog.eventstore.captures.drop_captures`."""
@@ -51,11 +114,21 @@ class Thread(EventThread):
 
         return drop_captures(self, before=before, reason=reason)
 
-    def summarise_with(self, maker: str, first: int, last: int, **options: Any) -> Appended:
+    def summarise_with(
+        self,
+        maker: str,
+        first: int,
+        last: int,
+        *,
+        on: int | None = None,
+        parameters: dict[str, Any] | None = None,
+        replaces: int | None = None,
+        key: str | None = None,
+    ) -> Appended:
         """Let a frozen summariser say a closed range, and store that. See `convlog.projections.summarise.summarise`."""
         from .summarise import summarise
 
-        return summarise(self, maker, first, last, **options)
+        return summarise(self, maker, first, last, on=on, parameters=parameters, replaces=replaces, key=key)
 
     def calls(self) -> list[CallInfo]:
         """Give the thread's calls, numbered from 1."""
@@ -63,11 +136,20 @@ class Thread(EventThread):
 
         return calls(self)
 
-    def replay(self, **options: Any) -> Iterator[Replayed]:
+    def replay(
+        self,
+        *,
+        numbers: Collection[int] | None = None,
+        assembler: str | None = None,
+        encoder: str | None = None,
+        until: int | None = None,
+        on: int | None = None,
+        newest: int | None = None,
+    ) -> Iterator[Replayed]:
         """Derive every call's prompt again, with a verdict. See `convlog.projections.replay.replay`."""
         from .replay import replay
 
-        return replay(self, **options)
+        return replay(self, numbers=numbers, assembler=assembler, encoder=encoder, until=until, on=on, newest=newest)
 
     def prefix_report(self) -> Iterator[PrefixReport]:
         """Report how much of each call's prompt the one before had: what a provider's cache still serves (C06)."""

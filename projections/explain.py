@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from convlog.eventstore.events import ContextSet, Event, InstructionsSet, TodoWritten, ToolsSet
+from convlog.eventstore.events import (
+    ContextSet,
+    Event,
+    InstructionsSet,
+    ResultPromoted,
+    TodoWritten,
+    ToolCalled,
+    ToolReturned,
+    ToolsSet,
+)
 
 from .derive import Derived
 from .stages import pieces_v1 as kinds
-from .stages.pieces_v1 import Piece
+from .stages.pieces_v1 import Call, Piece, Result, Text
 from .stages.request_v1 import Field, pointers
 
 if TYPE_CHECKING:
@@ -35,6 +44,16 @@ RULES = {
 
 _WHOLE_VALUES = frozenset({InstructionsSet.TYPE, ToolsSet.TYPE, ContextSet.TYPE, TodoWritten.TYPE})
 """Types of which only the last on the path counts, for context the last of a name."""
+
+
+class Whereabouts(msgspec.Struct, frozen=True):
+    """What became of a node in a prompt."""
+
+    reason: str
+    pieces: tuple[int, ...] = ()
+    """Numbers of the pieces that say something of it."""
+    in_short: bool = False
+    """Whether they say less than was recorded."""
 
 
 class Explained(msgspec.Struct, frozen=True):
@@ -97,13 +116,28 @@ def _overlap(a: str, b: str) -> bool:
     return a == b or a.startswith(f"{b}/") or b.startswith(f"{a}/")
 
 
-def missing(thread: Thread, prompt: Derived, leaf: int, at: int, node: int) -> str:
+def missing(thread: Thread, prompt: Derived, leaf: int, at: int, node: int) -> Whereabouts:
     """Say why a node is not in a prompt, or as which piece it is.
 
     Raises:
         NoSuchNode: the thread has no such position.
     """
-    event = thread.event(node, output=False)
+    event = thread.event(node)
+    said = [each for each in explain(prompt) if node in each.piece.sources]
+    away = _off_the_path(thread, event, leaf, at)
+    if away is not None or not said:
+        return Whereabouts(away or _unsaid(thread, prompt, event, leaf))
+    left_out = [_left_out(thread, event, each.piece) for each in said]
+    return Whereabouts(
+        reason="; ".join(_said(each, lost) for each, lost in zip(said, left_out, strict=True)),
+        pieces=tuple(each.number for each in said if each.piece.provenance != kinds.DROPPED),
+        in_short=any(left_out),
+    )
+
+
+def _off_the_path(thread: Thread, event: Event, leaf: int, at: int) -> str | None:
+    """Say why a node could not be in a prompt; None for one on its path."""
+    node = event.position
     if node > at:
         return f"it was recorded after the prompt was made at position {at}"
     if not event.is_node:
@@ -114,10 +148,12 @@ def missing(thread: Thread, prompt: Derived, leaf: int, at: int, node: int) -> s
             return f"it comes after {leaf}, the node that the prompt was made at"
         fork = tree.common(node, leaf)
         return f"it is on another branch ({tree.branch(node)}), which left this path at {fork}"
-    said = [_said(explained) for explained in explain(prompt) if node in explained.piece.sources]
-    if said:
-        return "; ".join(said)
-    covering = _summary_over(thread, prompt.pieces, node)
+    return None
+
+
+def _unsaid(thread: Thread, prompt: Derived, event: Event, leaf: int) -> str:
+    """Say why no piece says anything of a node on the path."""
+    covering = _summary_over(thread, prompt.pieces, event.position)
     if covering is not None:
         return f"summary {covering} stands for it"
     later = _replaced_by(thread, event, leaf)
@@ -138,12 +174,33 @@ def _replaced_by(thread: Thread, event: Event, leaf: int) -> int | None:
     return found
 
 
-def _said(explained: Explained) -> str:
+def _said(explained: Explained, left_out: str) -> str:
     piece = explained.piece
     if piece.provenance == kinds.DROPPED:
         return f"left out: {piece.rule}"
     where = f" at {', '.join(explained.pointers)}" if explained.pointers else ""
-    return f"it is in the prompt: piece {explained.number}, {piece.provenance}{where}"
+    place = f"piece {explained.number}, {piece.provenance}{where}"
+    return f"it is in the prompt only in short: {place}; {left_out}" if left_out else f"it is in the prompt: {place}"
+
+
+def _left_out(thread: Thread, event: Event, piece: Piece) -> str:
+    """Say what a memory of a turn leaves out of a call or of its result; empty when that is nothing."""
+    if piece.provenance != kinds.TURN_MEMORY:
+        return ""
+    body, element = event.body, piece.element
+    if isinstance(body, ToolCalled) and not (isinstance(element, Call) and element.input == body.input):
+        return "its arguments are left out"
+    if isinstance(body, ToolReturned) and not _carries(element, event.output):
+        kinds_of = (thread.event(position, output=False).type for position in piece.sources)
+        promoted = ", but for what was promoted" if ResultPromoted.TYPE in kinds_of else ""
+        return f"its output is left out{promoted}"
+    return ""
+
+
+def _carries(element: Result | object, output: bytes | None) -> bool:
+    """Whether a result has the whole output."""
+    parts = element.content if isinstance(element, Result) else ()
+    return "".join(part.text for part in parts if isinstance(part, Text)).encode() == (output or b"")
 
 
 def _summary_over(thread: Thread, pieces: Sequence[Piece], node: int) -> int | None:

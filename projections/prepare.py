@@ -17,6 +17,7 @@ from convlog.eventstore.records import Draft
 
 from . import derive, registry
 from .approvals import open_approval
+from .defaults import DEFAULT_ASSEMBLER, DEFAULT_MODEL
 from .errors import AwaitingApproval, BadProjection, NoSuchProjection, NotDerivable
 from .freeze import fingerprint
 from .material import derived, material
@@ -28,8 +29,6 @@ from .standing import Instructions, Tools, as_json, differing
 if TYPE_CHECKING:
     from .conversation import Thread
 
-DEFAULT_ASSEMBLER = "turn-memory@6"
-DEFAULT_MODEL = "claude-sonnet-4-6"
 ESTIMATOR = "est:bytes4/1"
 """Tokens are estimated as a quarter of the UTF-8 bytes, rounded up."""
 

@@ -47,6 +47,8 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """For `unprovable`: version missing, redacted, attachment gone, not recorded, provider-held state, input
     unknown, damaged."""
     detail: str = ""
+    hint: str = ""
+    """How to go on, where something is missing that can be had."""
     digest: str = ""
     bytes: int = 0
     attested: str = ""
@@ -65,6 +67,7 @@ def replay(
     encoder: str | None = None,
     until: int | None = None,
     on: int | None = None,
+    newest: int | None = None,
 ) -> Iterator[Replayed]:
     """Derive calls again, one verdict each, in order; one prompt at a time is held.
 
@@ -75,16 +78,20 @@ def replay(
         encoder: another encoder.
         until: only calls up to this position.
         on: only calls whose prompt was made on the path to this node.
+        newest: only so many of these, the last ones.
 
     Raises:
         NoSuchProjection: the assembler or encoder asked for is not installed.
     """
     kept = LiveThreads()
-    for info in calls(thread, until):
-        if numbers is not None and info.number not in numbers:
-            continue
-        if on is None or thread.tree.is_above(leaf_and_at(info, thread)[0], on):
-            yield replay_call(thread, info, assembler=assembler, encoder=encoder, kept=kept)
+    wanted = [
+        info
+        for info in calls(thread, until)
+        if (numbers is None or info.number in numbers)
+        and (on is None or thread.tree.is_above(leaf_and_at(info, thread)[0], on))
+    ]
+    for info in wanted if newest is None else wanted[max(0, len(wanted) - newest) :]:
+        yield replay_call(thread, info, assembler=assembler, encoder=encoder, kept=kept)
 
 
 def replay_call(
@@ -114,7 +121,7 @@ def replay_call(
             # Nobody is told of a difference before the whole was derived in one go.
             replayed = _compared(thread, info, info.manifest, _run(thread, info, recipe, None))
     except NotDerivable as error:
-        return unprovable(info, error.reason, error.message, recipe)
+        return unprovable(info, error.reason, error.message, recipe, hint=error.hint)
     return replayed
 
 
@@ -192,7 +199,7 @@ def _run(thread: Thread, info: CallInfo, recipe: derive.Recipe, kept: LiveThread
             raise NotDerivable(error.message, reason="redacted") from None
         raise
     except (NoSuchProjection, BadProjection) as error:
-        raise NotDerivable(error.message, reason="version missing") from None
+        raise NotDerivable(error.message, reason="version missing", hint=_way_on(info, recipe)) from None
     except (BrokenRecord, NotFound, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise NotDerivable(f"what is stored cannot be read: {error}", reason="damaged") from None
     except ConvlogError:
@@ -202,6 +209,23 @@ def _run(thread: Thread, info: CallInfo, recipe: derive.Recipe, kept: LiveThread
         detail = f"{recipe.assembler} and {recipe.encoder} as installed fail: {type(error).__name__}: {error}"
         raise NotDerivable(detail, reason="redacted" if erased else "version missing") from error
     return prompt
+
+
+def _way_on(info: CallInfo, recipe: derive.Recipe) -> str:
+    """Say where a version is to be had that a recipe names and this program lacks, and what derives without it."""
+    known = info.manifest.distributions if info.manifest is not None else {}
+    ways = []
+    for address, option, other in (
+        (recipe.assembler, "--as", IMPORTED_ASSEMBLER),
+        (recipe.encoder, "--encoder", newest_encoder(load_profile(recipe.profile).format)),
+    ):
+        try:
+            registry.get(address)
+        except NoSuchProjection:
+            source = known.get(address)
+            package = f"install {source}" if source else f"install the package, or import the module, of {address}"
+            ways.append(f"{package}; or derive by another version: {option} {other}")
+    return "; ".join(ways)
 
 
 def _derived(thread: Thread, info: CallInfo, prompt: derive.Derived) -> Replayed:
@@ -307,6 +331,8 @@ def unprovable(
     detail: str,
     recipe: derive.Recipe | None = None,
     prompt: derive.Derived | None = None,
+    *,
+    hint: str = "",
 ) -> Replayed:
     """Give the verdict of a call that cannot be proved, and why."""
     manifest = info.manifest
@@ -319,6 +345,7 @@ def unprovable(
         verdict="unprovable",
         reason=reason,
         detail=detail,
+        hint=hint,
         digest=manifest.digest if manifest else "",
         bytes=manifest.length if manifest else 0,
         attested=_attested(info),

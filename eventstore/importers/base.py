@@ -232,6 +232,23 @@ class Reader(Protocol):
         """Read them one by one."""
 
 
+class ReaderAbove:
+    """What a reader has that changes or adds to the records of another one: the ends that a cut left are the same."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    @property
+    def stump(self) -> bytes:
+        """The end of a line that another file may begin."""
+        return self._reader.stump
+
+    @property
+    def torn(self) -> bytes:
+        """The last line, when it has no end."""
+        return self._reader.torn
+
+
 class Mapping(Protocol):
     """One source's meaning, record by record; it may remember what it has seen."""
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from ..events import RecordKept, TurnState
-from .base import Compaction, Entry, Item, Place, Reader, Response, ThreadInfo, Title
+from .base import Compaction, Entry, Item, Place, Reader, ReaderAbove, Response, ThreadInfo, Title
 from .documents import DocumentReader
 from .known import Identity
 from .lines import LineReader, Progress, Record, first_objects
@@ -193,21 +193,8 @@ def read(stream: BinaryIO, head: bytes, report: ImportReport, progress: Progress
     return RolloutReader(LineReader(stream, report, progress))
 
 
-class RolloutReader:
+class RolloutReader(ReaderAbove):
     """A rollout's records. A header of an older form gets the folder that the first input names, as its `cwd`."""
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-
-    @property
-    def stump(self) -> bytes:
-        """The end of a line that another file may begin."""
-        return self._reader.stump
-
-    @property
-    def torn(self) -> bytes:
-        """The last line, when it has no end."""
-        return self._reader.torn
 
     def __iter__(self) -> Iterator[Record]:
         records = iter(self._reader)

@@ -34,6 +34,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     report: ImportReport | None = None
     error: ConvlogError | None = None
     """Why it was not imported."""
+    is_older: bool = False
+    """It was left alone, since nothing in it is as new as was asked for."""
 
 
 def import_file(
@@ -82,10 +84,13 @@ def import_path(
     strict: bool = False,
     progress: FolderProgress | None = None,
     again: bool = False,
+    since_us: int | None = None,
 ) -> list[Found]:
     """Bring in a file, or all files below a folder in the order of their last user's words; links are not followed.
 
-    The arguments are those of `import_file`. In a folder a file that fails does not stop the others.
+    The arguments are those of `import_file`. In a folder a file that fails does not stop the others. With `since_us`
+    (microseconds UTC) only files are taken in whose user spoke then or later, and of those in which no user speaks,
+    or no time is told, the ones that changed then or later.
 
     Returns:
         A row for each file, those that no importer knows at the end.
@@ -100,11 +105,16 @@ def import_path(
         return import_file(store, file, format=format, dry_run=dry_run, strict=strict, progress=told, again=again)
 
     if not root.is_dir():
+        if since_us is not None and _is_older(root, _last_user_time(root, format), since_us):
+            return [Found(path=str(root), is_older=True)]
         report = bring_in(root, format)
         return [Found(path=str(root), format=report.format, report=report)]
     found, others = _survey(root, format)
     rows = []
-    for importer, file in found:
+    for last_us, importer, file in found:
+        if since_us is not None and _is_older(file, last_us, since_us):
+            others.append(Found(path=str(file), format=importer.name, is_older=True))
+            continue
         try:
             rows.append(Found(path=str(file), format=importer.name, report=bring_in(file, importer.name)))
         except ConvlogError as error:
@@ -112,11 +122,21 @@ def import_path(
     return rows + others
 
 
-def _survey(root: Path, name: str | None) -> tuple[list[tuple[Importer, Path]], list[Found]]:
+def _last_user_time(file: Path, name: str | None) -> int:
+    opened, _ = _opened(file)
+    with opened() as stream:
+        return _importer(opened, file, name).last_user_time(stream)
+
+
+def _is_older(file: Path, last_us: int, since_us: int) -> bool:
+    return (last_us or file.stat().st_mtime_ns // 1000) < since_us
+
+
+def _survey(root: Path, name: str | None) -> tuple[list[tuple[int, Importer, Path]], list[Found]]:
     """Give the files that an importer knows, in the order to take them, and rows for the others."""
     known: list[tuple[int, str, Importer, Path]] = []
     others: list[Found] = []
-    for file in _files(root):
+    for file in files_below(root):
         try:
             opened, _ = _opened(file)
             importer = _importer(opened, file, name)
@@ -126,10 +146,11 @@ def _survey(root: Path, name: str | None) -> tuple[list[tuple[Importer, Path]], 
             others.append(Found(path=str(file), error=error))
     # Where no user spoke (sub-agents), nothing depends on the order, save that what they belong to comes before.
     known.sort(key=lambda row: (row[0] == 0, row[:2]))
-    return [(importer, file) for _, _, importer, file in known], others
+    return [(last_us, importer, file) for last_us, _, importer, file in known], others
 
 
-def _files(root: Path) -> Iterator[Path]:
+def files_below(root: Path) -> Iterator[Path]:
+    """Give the files below a folder that may be sources of their own, in the order of their names."""
     for folder, folders, files in os.walk(root):
         folders.sort()
         for name in sorted(files):

@@ -14,17 +14,15 @@ from typing import BinaryIO
 import msgspec
 from msgspec import Raw
 
-from ..errors import PayloadRejected
-from .base import Reader
+from .base import ReaderAbove
 from .documents import DocumentReader
 from .gemini_cli_seen import plain_text
 from .known import Identity
-from .lines import LineReader, Progress, Record
+from .lines import LineReader, Progress, Record, first_objects
 from .report import ImportReport
 from .slices import Fields, fields_of, items_of, name_of, object_text
 
 HEAD_BYTES = 16 * 1024
-LINES_LOOKED_AT = 20
 TYPES = frozenset({"user", "gemini", "info", "error", "warning"})
 
 _BEGINNING = re.compile(
@@ -41,14 +39,7 @@ def begins_session(head: bytes) -> bool:
     """Whether a file that begins so is such a session."""
     if is_document(head):
         return b'"sessionId"' in head and any(f'"{name}"'.encode() in head for name in _HEADER)
-    for text in head.splitlines()[:LINES_LOOKED_AT]:
-        try:
-            fields = fields_of(text.strip())
-        except (PayloadRejected, UnicodeDecodeError):
-            continue
-        if fields and _tells(fields):
-            return True
-    return False
+    return any(_tells(fields) for fields in first_objects(head))
 
 
 def _tells(fields: Fields) -> bool:
@@ -73,27 +64,16 @@ def is_document(head: bytes) -> bool:
     return not is_ended and bool(value.get("messages"))
 
 
-class SessionReader:
+class SessionReader(ReaderAbove):
     """A session's records, each message that a line lists among them."""
 
     def __init__(self, stream: BinaryIO, report: ImportReport, progress: Progress | None) -> None:
         head = stream.read(HEAD_BYTES)
         stream.seek(0)
-        self._reader: Reader
         if is_document(head):
-            self._reader = DocumentReader(stream, report, "messages", progress)
+            super().__init__(DocumentReader(stream, report, "messages", progress))
         else:
-            self._reader = LineReader(stream, report, progress)
-
-    @property
-    def stump(self) -> bytes:
-        """The end of a line that another file may begin."""
-        return self._reader.stump
-
-    @property
-    def torn(self) -> bytes:
-        """The last line, when it has no end."""
-        return self._reader.torn
+            super().__init__(LineReader(stream, report, progress))
 
     def __iter__(self) -> Iterator[Record]:
         for record in self._reader:

@@ -34,7 +34,7 @@ user's data folder. `convlog doctor` says which and why; so does every message t
 | address | names |
 |---|---|
 | `THREAD` | a thread: its name, source id, or the start of its id |
-| `latest` or `-` | the thread whose user spoke last |
+| `latest` or `-` | the thread whose user spoke last, by the order of recording (an import records when it runs) |
 | `THREAD:17` | the event at position 17 |
 | `THREAD:2..15` | the nodes from 2 to 15, both included, on one path |
 | `THREAD/5` | the fifth call |

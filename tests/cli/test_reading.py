@@ -170,7 +170,12 @@ def test_the_long_log_tells_times_and_cuts_long_texts(run: Run, db: Path) -> Non
 
 
 def test_a_result_tells_its_status_and_the_stated_facts(run: Run, db: Path) -> None:
-    assert "[error, command: pytest -q, exit_code: 1]" in run("-d", db, "log", "--oneline").stdout
+    assert "[error, command: pytest -q, exit_code: 1]" in run("-d", db, "log").stdout
+
+
+@pytest.mark.parametrize("form", ["--oneline", "--graph"])
+def test_a_results_line_shows_how_its_output_begins(run: Run, db: Path, form: str) -> None:
+    assert "result      [error] 1 failed\n" in run("-d", db, "log", form).stdout
 
 
 def test_the_graph_draws_every_node_with_its_glyph(run: Run, db: Path) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import convlog
 from convlog.cli.text import width
+from convlog.projections import replay as replaying
+from convlog.projections.replay import Replayed
 from tests.projections.authors import Author, author, with_pieces
 
 from .conftest import ESCAPES, Run
@@ -116,6 +120,47 @@ def test_another_version_or_format_is_derived(run: Run, talk: Path) -> None:
     assert "4 derived (never prepared here" in result.stdout
 
 
+def test_the_last_calls_alone_are_derived_when_so_many_are_asked_for(run: Run, talk: Path) -> None:
+    result = run("-d", talk, "replay", TALK, "-n", 2)
+    title, *calls, total = result.stdout.splitlines()
+    assert title.startswith("till  ")
+    assert [line.split()[0] for line in calls] == ["3", "4"]
+    assert total == "2 calls: 2 exact"
+    assert len(lines(run("-d", talk, "replay", TALK, "-n", 9, "--json").stdout)) == 4
+    assert run("-d", talk, "replay", TALK, "-n", 0).exit_code == 2
+
+
+def test_each_line_is_out_before_the_next_call_is_derived(
+    run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out: list[int] = []
+    derive = replaying.replay_call
+
+    def derived(*args: Any, **options: Any) -> Replayed:
+        out.append(sys.stdout.buffer.getvalue().count(b"= exact"))  # type: ignore[attr-defined] # the runner's own
+        return derive(*args, **options)
+
+    monkeypatch.setattr(replaying, "replay_call", derived)
+    assert run("-d", talk, "replay", TALK).exit_code == 0
+    assert out == [0, 1, 2, 3]
+
+
+def test_a_thread_without_a_title_goes_by_what_its_user_said_in_quotes(run: Run, tmp_path: Path) -> None:
+    with convlog.open(tmp_path / "s.db") as store:
+        thread = store.create_thread()
+        thread.user("Why is the sum wrong?")
+        thread.prepare()
+        store.create_thread(title="named").user("Something else.")
+        store.create_thread(source_id="session-7")
+        number = thread.id
+    assert run("-d", tmp_path / "s.db", "replay", number).stdout.startswith('"Why is the sum wrong?"  ')
+    listed = run("-d", tmp_path / "s.db", "threads").stdout
+    assert '  "Why is the sum wrong?"  ' in listed
+    assert "  named  " in listed
+    assert "  session-7  " in listed
+    assert "no name" in run("threads", "--help").stdout
+
+
 # --- verdicts and exit codes ---
 
 
@@ -153,8 +198,17 @@ def test_a_version_that_is_missing_is_unprovable(run: Run, talk: Path, author: A
     result = run("-d", talk, "replay", f"{TALK}/5")
     assert result.exit_code == 5
     assert "version missing" in result.stdout
+    assert "prints that prompt" not in result.stderr
+    assert "hint: install the package, or import the module, of mine@1; or derive by another version" in result.stderr
+    assert "--as transcript@1" in result.stderr
+    listed = run("-d", talk, "replay", TALK)
+    assert "/4 prints that prompt" in listed.stderr
+    assert listed.stderr.count("hint: install") == 1
+    assert "--as transcript@1" in lines(run("-d", talk, "replay", f"{TALK}/5", "--json").stdout)[0]["hint"]
     assert run("-d", talk, "replay", f"{TALK}/5", "--format", "json").stdout == ""
-    assert run("-d", talk, "why", f"{TALK}/5").exit_code == 5
+    missing = run("-d", talk, "why", f"{TALK}/5")
+    assert missing.exit_code == 5
+    assert "--as transcript@1" in missing.stderr
     assert run("-d", talk, "replay", f"{TALK}/5", "--as", "transcript@1").exit_code == 0
 
 
@@ -352,6 +406,23 @@ def test_why_says_why_a_node_is_missing(run: Run, talk: Path) -> None:
     assert run("-d", talk, "why", f"{TALK}/4", "--missing", f"{TALK}:999").exit_code == 2
 
 
+def test_what_stands_there_in_short_is_not_called_there(run: Run, talk: Path) -> None:
+    with convlog.open(talk, mode="r") as store:
+        answer = next(event.position for event in store.thread(TALK).events(types=("tool.returned",)))
+    result = run("-d", talk, "why", f"{TALK}/4", "--missing", f"{TALK}:{answer}")
+    said = " ".join(result.stdout.split())
+    assert "it is in the prompt only in short: piece " in said
+    assert said.endswith("; its output is left out")
+    (line,) = lines(run("-d", talk, "why", f"{TALK}/4", "--missing", f"{TALK}:{answer}", "--json").stdout)
+    assert line["in_short"] is True
+    (piece,) = line["pieces"]
+    assert f"--piece {piece} prints both" in result.stderr
+    assert "def total(): ..." in run("-d", talk, "why", f"{TALK}/4", "--piece", piece).stdout
+    whole = run("-d", talk, "why", f"{TALK}/2", "--missing", f"{TALK}:{answer}")
+    assert "it is in the prompt: piece " in " ".join(whole.stdout.split())
+    assert "hint" not in whole.stderr
+
+
 def test_a_node_of_another_thread_is_missing_nowhere(run: Run, talk: Path) -> None:
     with convlog.open(talk) as store:
         store.create_thread(title="other").user("Hello.")
@@ -383,7 +454,8 @@ def test_two_calls_are_compared(run: Run, talk: Path) -> None:
     assert "from the start stay" in result.stdout
     assert "first difference made by event :" in result.stdout
     assert "Let me see." in result.stdout
-    assert "@@ + " in result.stdout
+    assert "\nadded at /messages/1/content/0\n" in result.stdout
+    assert "1 block from the start stays\n" in result.stdout
 
 
 def test_two_branches_are_compared_by_words(run: Run, talk: Path) -> None:
@@ -393,7 +465,55 @@ def test_two_branches_are_compared_by_words(run: Run, talk: Path) -> None:
     assert "{+" in result.stdout
     stat = run("-d", talk, "diff", f"{TALK}@francs", f"{TALK}/4", "--stat").stdout
     assert "1 changed" in stat
-    assert "@@" not in stat
+    assert "changed at" not in stat
+
+
+@pytest.mark.parametrize("columns", [40, 80, 100])
+def test_a_comparisons_lines_are_cut_unless_all_is_asked_for(run: Run, tmp_path: Path, columns: int) -> None:
+    path = tmp_path / "s.db"
+    with convlog.open(path) as store:
+        thread = store.create_thread(title="long")
+        question = thread.user("日本 " * 60 + "red " + "word " * 60 + "blue").position
+        thread.prepare(instructions="word " * 50)
+        thread.edit(question, "日本 " * 60 + "green " + "word " * 60 + "black " * 40)
+        thread.text("more " * 60)
+        thread.prepare(instructions="word " * 20 + "other " * 30)
+    args = ("-d", path, "diff", "long/1", "long/2")
+    output = run(*args, env={"COLUMNS": str(columns)}).stdout
+    assert [line for line in output.splitlines()[2:] if width(line) > columns and " " in line[:2]] == []
+    assert "[-red-]" in output
+    assert "{+green+}" in output
+    assert "…" in output
+    full = run(*args, "--full", env={"COLUMNS": str(columns)}).stdout
+    assert "…" not in full
+    assert "black " * 39 in full
+    assert "more " * 59 in full
+
+
+def test_tools_that_nobody_declared_say_nothing_of_the_cache(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "s.db"
+    with convlog.open(path) as store:
+        thread = store.create_thread(title="bare")
+        thread.user("Read it.")
+        thread.prepare()
+        thread.call("c", "Read", {"path": "a"})
+        thread.result("c", "text")
+        thread.prepare()
+        thread.prepare(options={"max_tokens": 9})
+        thread.prepare(tools=[{"name": "Read", "input_schema": {"type": "object"}}])
+        thread.prepare(tools=[{"name": "Read", "description": "Reads.", "input_schema": {"type": "object"}}])
+    said = "tools are stand-ins (X7): nothing can be said about the cache"
+    first = run("-d", path, "diff", "bare/1", "bare/2").stdout
+    assert said in first
+    assert "no cached prefix" not in first
+    options = run("-d", path, "diff", "bare/2", "bare/3").stdout
+    assert "max_tokens differs: no cached prefix is left" in options
+    assert said in run("-d", path, "diff", "bare/2", "bare/4").stdout
+    declared = run("-d", path, "diff", "bare/4", "bare/5").stdout
+    assert said not in declared
+    assert "tools differs: no cached prefix is left" in declared
+    (line,) = lines(run("-d", path, "diff", "bare/1", "bare/2", "--json").stdout)
+    assert line["tools_stand_in"] is True
 
 
 def test_two_versions_of_one_prompt_are_compared(run: Run, talk: Path) -> None:
@@ -405,7 +525,7 @@ def test_two_versions_of_one_prompt_are_compared(run: Run, talk: Path) -> None:
 def test_options_that_differ_are_shown(run: Run, talk: Path) -> None:
     output = run("-d", talk, "diff", f"{TALK}/2", f"{TALK}/3").stdout
     assert "max_tokens differs: no cached prefix is left" in output
-    assert "@@ ~ /max_tokens @@" in output
+    assert "\nchanged at /max_tokens\n" in output
 
 
 def test_equal_prompts_are_the_same(run: Run, talk: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from convlog.projections.derive import Derived
 from .conversations import Conversation, steps
 
 
-def prompt(thread: Thread, **recipe: object) -> Derived:
+def prompt(thread: Thread, **recipe: Any) -> Derived:
     return thread.prepare(record=False, parameters={"notice": False}, **recipe).derived
 
 

@@ -21,7 +21,7 @@ from .responses import asked, message, said, thought
 
 
 def why(thread: Thread, prompt: Prompt, node: int) -> str:
-    return missing(thread, prompt.derived, prompt.leaf, prompt.at, node)
+    return missing(thread, prompt.derived, prompt.leaf, prompt.at, node).reason
 
 
 @pytest.fixture

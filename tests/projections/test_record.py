@@ -381,8 +381,9 @@ def test_what_cannot_be_derived_again_is_attested_by_nobody(thread: Thread) -> N
 
 
 def test_what_was_sent_is_bytes(thread: Thread, call: int) -> None:
+    sent: Any = "text"
     with pytest.raises(PayloadRejected):
-        thread.record(message(said("Done.")), call=call, sent="text")
+        thread.record(message(said("Done.")), call=call, sent=sent)
 
 
 # --- anything ---

@@ -46,7 +46,7 @@ class Host:
         self.wire_format = wire_format
         self.profile = profile_for(profile_id, wire_format)
         self.thread: Thread = Store(MemoryBackend()).create_thread(agent="claude-code", cwd="/w")
-        self._recipe = {
+        self._recipe: dict[str, Any] = {
             "assembler": assembler,
             "encoder": ADDRESSES[wire_format],
             "profile": profile_id,

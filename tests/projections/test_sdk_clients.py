@@ -136,7 +136,7 @@ def test_the_client_sends_what_was_derived_and_its_answer_goes_back_as_it_came(
 ) -> None:
     image = Image(media_type="image/png", attachment=thread.store.attach(PNG))
     thread.user([Text("Is it wet? – ☂"), image])
-    recipe = {
+    recipe: Json = {
         "profile": profile_id,
         "encoder": ADDRESSES[wire_format],
         "options": options,
