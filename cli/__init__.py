@@ -46,7 +46,7 @@ group = LazyGroup(
     name="convlog",
     help="Keep every event of an agent's conversations, and derive any past prompt again.",
     epilog="Global options stand before or after the command. Addresses: THREAD, THREAD:17, THREAD:2..15, THREAD/5,"
-    " THREAD@branch; THREAD is a name, an id's start, a source id or `latest`: the one whose user's input was"
+    " THREAD@branch; THREAD is a title, an id's start, a source id or `latest`: the one whose user's input was"
     " recorded last. Exit codes: 0 ok, 1 a check failed,"
     " 2 usage or address, 3 store missing or newer, 4 locked, 5 unprovable.",
 )

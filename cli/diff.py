@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .shell import Shell
-from .text import counted, fit, visible, visible_line, width
+from .text import counted, fit, fit_end, visible, visible_line, width
 
 if TYPE_CHECKING:
     from convlog.projections.compare import BlockChange, Comparison, FieldChange
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SCHEMA = "diff/1"
 TOOLS = frozenset({"tools", "toolConfig", "tool_choice"})
 """Members of requests that tell the tools."""
-SAME_SHOWN = 24
+SAME_SHOWN = 32
 """Columns of what is the same that are shown beside what differs."""
 SIGNS = 4
 """Columns of the signs around what is gone or added."""
@@ -167,26 +167,24 @@ def _write_words(shell: Shell, old: str, new: str, room: int | None) -> None:
 def shortened(found: list[tuple[str, str]], room: int) -> list[tuple[str, str]]:
     """Cut a difference to some columns: of what is the same only the ends beside what differs stay."""
     kept: list[tuple[str, str]] = []
+    left = room
     for index, (kind, text) in enumerate(found):
-        size = max(8, room // 3) if kind != "same" else SAME_SHOWN
-        is_last = index == len(found) - 1
-        part = fit(text, size) if kind != "same" or is_last else _ends(text, size, is_first=index == 0)
-        left = room - sum(width(each) + (0 if word == "same" else SIGNS) for word, each in kept)
-        left -= 0 if kind == "same" else SIGNS
-        if width(part) > left or (left - width(part) < 1 and not is_last):
-            return [*kept, (kind, fit(text, left - 1))] if left > 8 else [*kept, ("same", "…")]
+        part = _ends(text, room, is_first=index == 0) if kind == "same" else fit(text, max(8, room // 3))
+        needed = width(part) + (0 if kind == "same" else SIGNS)
+        # One column stays for the ellipsis, unless nothing comes after.
+        if needed > left - (index < len(found) - 1):
+            return [*kept, (kind, fit(text, left - SIGNS - 1)) if left > 2 * SIGNS else ("same", "…")]
         kept.append((kind, part))
+        left -= needed
     return kept
 
 
-def _ends(text: str, size: int, *, is_first: bool) -> str:
+def _ends(text: str, room: int, *, is_first: bool) -> str:
     """Give the end of a text, and its beginning where something stands before it."""
-    if width(text) <= size:
-        return text
     if is_first:
-        return f"…{text[1 - size :]}"
-    half = size // 2
-    return f"{fit(text, half)}{text[-half:]}"
+        return fit_end(text, min(SAME_SHOWN, room // 3))
+    size = min(SAME_SHOWN, room // 2)
+    return text if width(text) <= size else fit(text, size // 2) + fit_end(text, size // 2)[1:]
 
 
 def _emit(shell: Shell, left: Named, right: Named, comparison: Comparison) -> None:

@@ -162,7 +162,9 @@ def _exit_codes(ctx: click.Context) -> Iterator[None]:
         where = f"{error.filename}: " if error.filename else ""
         click.echo(visible(f"error: {where}{error.strerror or error}"), err=True)
         ctx.exit(1)
-    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+    except (click.ClickException, click.exceptions.Exit, click.exceptions.Abort):
+        raise
+    except Exception as error:
         # What cannot happen in a whole store may in a damaged one. In a whole one it is a defect of this program.
         damage = ctx.find_object(Shell).damage(error)  # type: ignore[union-attr] # as above
         if damage is None:

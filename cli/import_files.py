@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from .import_reports import say, say_folder, say_unknown, write_lines
+from .moments import moment_us
 from .shell import Shell
-from .text import counted, fit, visible_line, width
+from .text import counted, visible_line, when
 
 if TYPE_CHECKING:
     from convlog.eventstore.importers import Found, ImportReport
@@ -22,18 +25,23 @@ if TYPE_CHECKING:
 STDIN = "-"
 NATIVE = "convlog"
 
-WARNINGS_SHOWN = 10
-"""Warnings of one file that are shown unless more are asked for."""
-
 BAR_BYTES_MIN = 1024 * 1024
 """Files under this are read before a progress bar could be seen."""
 
 
 @click.command()
-@click.argument(
-    "paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...", type=click.Path(exists=True, allow_dash=True)
-)
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...", type=click.Path(allow_dash=True))
 @click.option("--from", "form", metavar="FORMAT", help="The form of the files (default: detected).")
+@click.option("--since", metavar="WHEN", help="Only files whose user spoke since then: a date or time, or 180d, 2h.")
+@click.option("--watch", "watching", is_flag=True, help="Go on with what files and folders grow by, until Ctrl-C.")
+@click.option(
+    "--interval",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.01, max=86_400),
+    default=1.0,
+    show_default=True,
+    help="Time between two looks of --watch.",
+)
 @click.option("--dry-run", is_flag=True, help="Read and report, write nothing.")
 @click.option("--strict", is_flag=True, help="Take a file in only where no record of it would be lost.")
 @click.option("--again", is_flag=True, help="Take in threads, too, that were deleted here.")
@@ -44,6 +52,9 @@ def command(
     *,
     paths: tuple[str, ...],
     form: str | None,
+    since: str | None,
+    watching: bool,
+    interval: float,
     dry_run: bool,
     strict: bool,
     again: bool,
@@ -54,33 +65,109 @@ def command(
     Files, all files below a folder, or - for stdin. What the store has already is not stored again; files are only
     read. A damaged record costs that record and is reported with its line. Exit code 1 where a file could not be
     taken in.
+
+    --since goes by when the user of a file spoke last, and by when the file changed where no time is told.
     """
     shell: Shell = ctx.obj
+    _check_paths(paths, watching=watching)
     if title is not None:
         _check_title(title, paths)
-    options = {"format": form, "dry_run": dry_run, "strict": strict, "again": again}
-    failed = unknown = 0
+    options = {"format": form, "strict": strict, "again": again, "since_us": moment_us(since) if since else None}
+    if watching:
+        if dry_run or title is not None or form == NATIVE:
+            raise click.UsageError("--watch goes with --from (a foreign form), --since, --strict, --again, --interval")
+        _watch(shell, paths, interval, options)
+        return
     with _store(shell, dry_run=dry_run) as store, _bar(shell) as progress:
+        taking = Taking(shell, store, progress, options | {"dry_run": dry_run}, title)
         for path in paths:
-            data = sys.stdin.buffer.read() if path == STDIN else None
-            if _is_native(path, data, form):
-                if title is not None:
-                    raise click.UsageError("an export keeps its own name; --thread is for sessions")
-                failed += not _import_native(shell, store, path, data, options)
-                continue
-            for found in _import(store, path, data, progress, options):
-                if found.report is None and found.format is None and Path(path).is_dir():
-                    unknown += 1
-                    _say_unknown(shell, found)
-                    continue
-                failed += found.report is None or found.report.refused
-                _say(shell, found)
-                if title is not None and found.report is not None and not dry_run:
-                    _name(store, found.report, title)
-    if unknown and not shell.verbose:
-        shell.say(f"{counted(unknown, 'file')} of no known form left alone; -v names them")
-    if failed:
+            taking.take(path)
+    taking.say_rest()
+    if taking.failed:
         ctx.exit(1)
+
+
+class Taking:
+    """One run over paths: what is said of each, and what is counted over all."""
+
+    def __init__(
+        self,
+        shell: Shell,
+        store: Store,
+        progress: FolderProgress | None,
+        options: dict[str, Any],
+        title: str | None,
+    ) -> None:
+        self.failed = 0
+        self._shell = shell
+        self._store = store
+        self._progress = progress
+        self._options = options
+        self._title = title
+        self._unknown = self._older = 0
+
+    def take(self, path: str) -> None:
+        """Take in what lies at a path, and say what became of it."""
+        data = sys.stdin.buffer.read() if path == STDIN else None
+        if _is_native(path, data, self._options["format"]):
+            if self._title is not None:
+                raise click.UsageError("an export keeps its own name; --thread is for sessions")
+            self.failed += not _import_native(self._shell, self._store, path, data, self._options)
+            return
+        rows = _import(self._store, path, data, self._progress, self._options)
+        is_folder = data is None and Path(path).is_dir()
+        rows = [found for found in rows if not self._is_left_alone(found, is_folder=is_folder)]
+        self.failed += sum(found.report is None or found.report.refused for found in rows)
+        if is_folder:
+            say_folder(self._shell, path, rows)
+            return
+        for found in rows:
+            say(self._shell, found)
+            if self._title is not None and found.report is not None and not self._options["dry_run"]:
+                _name(self._store, found.report, self._title)
+
+    def _is_left_alone(self, found: Found, *, is_folder: bool) -> bool:
+        if found.is_older:
+            self._older += 1
+        elif is_folder and found.report is None and found.format is None:
+            self._unknown += 1
+            say_unknown(self._shell, found)
+        else:
+            return False
+        return True
+
+    def say_rest(self) -> None:
+        """Say how many files were left alone, and why."""
+        if self._unknown and not self._shell.verbose:
+            self._shell.say(f"{counted(self._unknown, 'file')} of no known form left alone; -v names them")
+        if self._older:
+            moment = when(self._options["since_us"], utc=self._shell.utc)
+            self._shell.say(f"{counted(self._older, 'file')} older than {moment} left alone")
+
+
+def _watch(shell: Shell, paths: tuple[str, ...], interval_s: float, options: dict[str, Any]) -> None:
+    """Follow files until Ctrl-C, which is how this ends: it is no failure."""
+    from convlog.eventstore.importers import watch
+
+    told: dict[str, int] = {}
+    with _store(shell, dry_run=False) as store:
+        shell.say(f"watching {' '.join(visible_line(path) for path in paths)}; Ctrl-C ends it")
+        try:
+            for found in watch(store, paths, sleep=time.sleep, interval_s=interval_s, options=options):
+                say(shell, found, told=told.get(found.path, 0))
+                if found.report is not None:
+                    told[found.path] = len(found.report.warnings)
+                sys.stdout.flush()
+        except KeyboardInterrupt:
+            shell.say("ended")
+
+
+def _check_paths(paths: tuple[str, ...], *, watching: bool) -> None:
+    for path in paths:
+        if path == STDIN and watching:
+            raise click.UsageError("stdin cannot be watched; name a file or a folder")
+        if path != STDIN and not watching and not Path(path).exists():
+            raise click.UsageError(f"{path!r} does not exist")
 
 
 def _check_title(title: str, paths: tuple[str, ...]) -> None:
@@ -108,7 +195,7 @@ def _import(
 
     try:
         if data is not None:
-            report = import_file(store, data, **options)
+            report = import_file(store, data, **{key: options[key] for key in options if key != "since_us"})
             return [Found(path=STDIN, format=report.format, report=report)]
         return import_path(store, path, progress=progress, **options)
     except (ImportFailed, ThreadDeleted) as error:
@@ -157,82 +244,12 @@ def _import_native(shell: Shell, store: Store, path: str, data: bytes | None, op
     else:
         added = "whole, would add at most" if dry_run else "added"
         what = f"{counted(done.stored, 'event')} of {done.events:,} in {done.thread[:8]}"
-        _write(shell, visible_line(path), f"{NATIVE}: {added} {what}")
+        write_lines(shell, visible_line(path), f"{NATIVE}: {added} {what}")
     return True
 
 
 def _opened(path: str, data: bytes | None) -> BinaryIO:
     return Path(path).open("rb") if data is None else io.BytesIO(data)
-
-
-# --- words ---
-
-
-def _say_unknown(shell: Shell, found: Found) -> None:
-    if shell.as_json:
-        _emit(shell, found)
-    elif shell.verbose:
-        shell.say(f"{visible_line(found.path)}: {found.error.message if found.error else 'of no known form'}")
-
-
-def _say(shell: Shell, found: Found) -> None:
-    if shell.as_json:
-        _emit(shell, found)
-        return
-    report = found.report
-    if report is None:
-        shell.warn(f"error: {visible_line(found.error.message if found.error else found.path)}")
-        if found.error is not None and found.error.hint:
-            shell.warn(f"hint: {visible_line(found.error.hint)}")
-        return
-    path = visible_line(found.path)
-    if report.refused:
-        shell.warn(f"error: {path}: {counted(report.lost, 'record')} would be lost; nothing was written")
-    else:
-        _write(shell, path, _summary(report))
-    shown = report.warnings if shell.verbose else report.warnings[:WARNINGS_SHOWN]
-    for warning in shown:
-        shell.say(f"{path}:{warning.line}: {warning.code} {visible_line(warning.detail)}".rstrip())
-    more = sum(report.warning_counts.values()) - len(shown)
-    if more:
-        shell.say(f"{path}: {counted(more, 'more warning')}" + ("" if shell.verbose else "; -v shows them"))
-
-
-def _write(shell: Shell, path: str, words: str) -> None:
-    """Write what became of a file, below its path where both are too long for a line; the path's end tells most."""
-    from textwrap import wrap
-
-    room = shell.columns
-    if width(path) + 2 + width(words) <= room:
-        shell.write(f"{path}  {words}")
-        return
-    shell.write(path if width(path) <= room else f"…{fit(path[::-1], room)[-2::-1]}")
-    for line in wrap(words, max(40, room), initial_indent="  ", subsequent_indent="  "):
-        shell.write(line)
-
-
-def _summary(report: ImportReport) -> str:
-    messages = counted(report.messages, "message")
-    new = "would add" if report.dry_run else "added"
-    threads = " ".join(thread[:8] for thread in report.thread_ids[:3]) + (" ..." if report.threads > 3 else "")
-    unanswered = max(0, report.tool_calls - report.tool_results)
-    calls = counted(report.tool_calls, "tool call") + (f" ({unanswered:,} without a result)" if unanswered else "")
-    lost = f", {counted(report.lost, 'record')} lost" if report.lost else ""
-    return (
-        f"{report.format}: {messages}, {calls}{lost};"
-        f" {new} {counted(report.appended, 'event')} in {threads or 'no thread'}"
-    )
-
-
-def _emit(shell: Shell, found: Found) -> None:
-    error = found.error
-    shell.emit(
-        "import/1",
-        path=visible_line(found.path),
-        format=found.format,
-        report=found.report,
-        error=None if error is None else {"code": error.code, "message": error.message, "hint": error.hint},
-    )
 
 
 # --- the progress bar ---

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .shell import Shell
-from .text import fit, gist, indent, pad, visible, visible_line, when, width
+from .text import fit, indent, pad, visible, visible_line, when, width
 
 if TYPE_CHECKING:
     from convlog.eventstore.addresses import Target

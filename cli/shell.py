@@ -60,7 +60,6 @@ class Shell:
             StoreMissing: there is none and `create` is not set; names the place, the reason and what is nearby.
             OpeningError: the file is no store, newer, damaged.
         """
-        from convlog.eventstore import places
         from convlog.projections.conversation import open as open_store
 
         place = self.place

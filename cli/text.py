@@ -81,6 +81,11 @@ def fit(text: str, columns: int) -> str:
     return "".join(kept) + "…" if columns > 0 else ""
 
 
+def fit_end(text: str, columns: int) -> str:
+    """Cut a line to some columns at its beginning."""
+    return fit(text[::-1], columns)[::-1]
+
+
 def pad(text: str, columns: int, *, right: bool = False) -> str:
     """Fill a line with spaces up to some columns."""
     space = " " * (columns - width(text))

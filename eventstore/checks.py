@@ -427,7 +427,7 @@ class LogCheck:
     def finish(self) -> None:
         """Judge what only the whole log can say."""
         self._erasures.judge(self._ends, self._around.redacted_by)
-        if not (self._erasures.named or self._shares_erased):
+        if not (self._erasures.named or self._erasures.elsewhere or self._shares_erased):
             for thread, position in self._secretless:
                 self.report("manifest", "its key is missing, and nothing was redacted", thread, position)
         for (position, name), (thread, fault) in self._lacking.items():

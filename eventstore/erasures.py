@@ -40,6 +40,8 @@ class Erasures:
     def __init__(self, report: Report) -> None:
         self.named: dict[int, int] = {}
         """Erased positions to the `redacted` event that names them."""
+        self.elsewhere = False
+        """Something was erased by an event that lies behind the part that is here; known once it was judged."""
         self._report = report
         self._absent: dict[int, _Absent] = {}
         self._undecided: dict[int, bool] = {}
@@ -89,6 +91,7 @@ class Erasures:
             type_, thread = absent.type, absent.thread
             by, kept = self.named.get(position), redacted_by(thread, position)
             if by is None and absent.whole and kept is not None and kept > ends.get(thread, 0):
+                self.elsewhere = True
                 self._report(
                     "redacted_elsewhere", f"{type_}: content erased by event {kept}, not here", thread, position
                 )

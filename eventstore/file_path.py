@@ -8,6 +8,9 @@ from pathlib import Path
 
 from . import errors
 
+SIDE_FILES = ("-wal", "-shm", "-lock", "-journal")
+"""What lies beside a store, by the end of its name."""
+
 
 def check_path(path: Path) -> Path:
     """Make a path absolute and refuse what is no place for a store.
@@ -18,10 +21,8 @@ def check_path(path: Path) -> Path:
     if str(path).startswith("file:"):
         raise errors.NotAStore(f"{path} is a URI, not a path", hint="give a plain path")
     path = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow the link that is judged below
-    for suffix in SIDE_FILES:
-        store = path.with_name(path.name.removesuffix(suffix)) if path.name != suffix else path
-        if store != path and store.exists():
-            raise errors.NotAStore(f"{path} lies beside a store and belongs to it", hint=f"the store is {store}")
+    if (store := _owner(path)) is not None:
+        raise errors.NotAStore(f"{path} lies beside a store and belongs to it", hint=f"the store is {store}")
     try:
         found = path.lstat()
     except FileNotFoundError:
@@ -40,3 +41,12 @@ def check_path(path: Path) -> Path:
     if not stat.S_ISREG(found.st_mode):
         raise errors.NotAStore(f"{path} is no regular file")
     return path
+
+
+def _owner(path: Path) -> Path | None:
+    """Give the file that a file lies beside, by its name."""
+    for suffix in SIDE_FILES:
+        name = path.name.removesuffix(suffix)
+        if name and name != path.name and os.path.lexists(path.with_name(name)):
+            return path.with_name(name)
+    return None

@@ -36,9 +36,6 @@ WAL_BYTES_HARD = 32 * 1024 * 1024
 FORGETTING_PAUSE_S = 0.05
 """Between two looks at whether readers let the -wal be emptied."""
 
-SIDE_FILES = ("-wal", "-shm", "-lock", "-journal")
-"""What lies beside a store, by the end of its name."""
-
 _HEADER_COLUMNS = (
     "e.position, e.parent, e.head, e.type, e.version, e.recorded_at, e.occurred_at, CAST(s.json AS BLOB), e.key,"
     " CAST(e.refs AS BLOB), e.hash, e.commitment, e.salt, e.secret"
@@ -650,16 +647,22 @@ class SqliteBackend:
 
         Raises:
             StoreLocked: a reader kept the -wal for the whole timeout; the next write tries again.
+            StoreFull: the same, for want of room.
         """
         deadline = time.monotonic() + self._timeout_s
+        done = f"it is erased from the record, but the -wal of {self._path} holds old bytes"
         while self._owes:
-            with self._mutex, self._lock, self._writing:
-                self._before_write()
-                self._checkpoint(self._db)
+            try:
+                with self._mutex, self._lock, self._writing:
+                    self._before_write()
+                    self._owes = not _emptied(self._db)
+            except errors.StoreFull:
+                raise errors.StoreFull(
+                    f"{done}: there is no room to write", hint="make room; the next write takes them out"
+                ) from None
             if self._owes and time.monotonic() > deadline:
                 raise errors.StoreLocked(
-                    f"it is erased from the record, but a reader of {self._path} keeps old bytes in the -wal",
-                    hint="end the programs that read it; the next write takes them out",
+                    f"{done}: a reader keeps them", hint="end the programs that read; the next write takes them out"
                 )
             if self._owes:
                 time.sleep(FORGETTING_PAUSE_S)

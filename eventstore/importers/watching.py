@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from ..errors import ConvlogError
+from ..errors import ConvlogError, ImportFailed
 from ..store import Store
 from .files import Found, files_below, import_path
 
@@ -19,13 +18,6 @@ INTERVAL_S = 1.0
 
 State = tuple[int, int, int, int]
 """Size and time of change of a file, and those of the write-ahead log beside it."""
-
-
-class Seen(msgspec.Struct):
-    """What is remembered of a file."""
-
-    state: State
-    taken: bool = False
 
 
 def watch(
@@ -53,7 +45,7 @@ def watch(
         options: of `import_path`: `format`, `strict`, `again`, `since_us`.
     """
     roots = [Path(path) for path in paths]
-    seen: dict[Path, Seen] = {}
+    seen: dict[Path, tuple[State, bool]] = {}
     while not stop():
         for file in _changed(roots, seen):
             found = _bring_in(store, file, options or {})
@@ -62,19 +54,16 @@ def watch(
         sleep(interval_s)
 
 
-def _changed(roots: Iterable[Path], seen: dict[Path, Seen]) -> Iterator[Path]:
-    """Give the files to bring in now."""
+def _changed(roots: Iterable[Path], seen: dict[Path, tuple[State, bool]]) -> Iterator[Path]:
+    """Give the files to bring in now; noted of each is its state, and whether that was brought in."""
     for root in roots:
         for file in files_below(root) if root.is_dir() else (root,):
             state = _state(file)
             if state is None:
                 continue
-            known = seen.get(file)
-            if known is not None and known.state == state:
-                is_due = not known.taken
-            else:
-                is_due = _ends_whole(file)
-            seen[file] = Seen(state, taken=is_due or (known is not None and known.state == state))
+            before, is_taken = seen.get(file, (None, False))
+            is_due = not is_taken if before == state else _ends_whole(file)
+            seen[file] = state, is_due or before == state
             if is_due:
                 yield file
 
@@ -84,6 +73,8 @@ def _state(file: Path) -> State | None:
         own = file.stat()
     except OSError:
         return None
+    if not stat.S_ISREG(own.st_mode):
+        return None  # a pipe would wait, a device never end
     try:
         log = file.with_name(f"{file.name}-wal").stat()
     except OSError:
@@ -111,5 +102,8 @@ def _bring_in(store: Store, file: Path, options: Mapping[str, Any]) -> Found:
 
 
 def _is_news(found: Found) -> bool:
+    """Whether anybody needs to hear of it: a file of no known form, half written maybe, is none."""
     report = found.report
-    return report is not None and (report.appended > 0 or report.refused)
+    if report is None:
+        return found.error is not None and not isinstance(found.error, ImportFailed)
+    return report.appended > 0 or report.refused

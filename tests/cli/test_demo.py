@@ -52,6 +52,15 @@ def test_the_demos_store_can_be_kept_and_its_next_commands_work(run: Run) -> Non
         assert [each.verdict for each in store.latest().replay()].count("exact") == 1
 
 
+def test_the_last_hint_names_a_folder_that_is_there_or_none(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert "import FOLDER --dry-run" in run("demo").stdout
+    (tmp_path / ".claude" / "projects").mkdir(parents=True)
+    assert "import ~/.claude/projects --dry-run" in run("demo").stdout
+
+
 @pytest.mark.parametrize("there", ["file", "folder"])
 def test_the_demo_overwrites_nothing(run: Run, there: str) -> None:
     place = Path("demo.db")

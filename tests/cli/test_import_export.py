@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import stat
 import subprocess
 import sys
@@ -13,9 +14,15 @@ from typing import Any
 
 import pytest
 
+from convlog.cli.moments import moment_us
+from convlog.cli.text import width
+from convlog.eventstore.store import open_store
 from convlog.projections.exports import EXPORTS
 
 from .conftest import TITLE, Run
+from .prepared import TALK, damage, talk
+
+__all__ = ["talk"]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -84,6 +91,80 @@ def test_a_folder_is_taken_in_by_the_time_its_users_spoke_last(run: Run) -> None
     assert "newest" in run("-d", "a.db", "show", "latest").stdout
 
 
+def test_a_folder_gives_a_table_with_a_sum_that_fits_80_columns(run: Run) -> None:
+    folder = Path("sessions", "a-long-name-of-a-project-folder-as-programs-make-them")
+    folder.mkdir(parents=True)
+    (folder / "0b3a9d2e-5f5c-4c7d-9a51-2f6a8e1b4c90.jsonl").write_text(session("one", "two", at=1))
+    (folder / "b.jsonl").write_text("{not json\n" + session("three", id_="s2"))
+    result = run("-d", "a.db", "import", "sessions")
+    head, second, first, total = [line.split() for line in result.stdout.splitlines()]
+    assert head == ["file", "form", "messages", "calls", "added", "warnings"]
+    assert first[0].startswith("…")
+    assert first[0].endswith("4c90.jsonl")
+    assert (first[1:4], first[5:]) == (["claude-code", "2", "0"], ["0"])
+    assert (second[1:4], second[5:]) == (["claude-code", "1", "0"], ["1"])
+    assert (total[:4], total[5:]) == (["2", "files", "3", "0"], ["1"])
+    assert [line for line in result.stdout.splitlines() if width(line) > 80] == []
+    assert "1 record lost; -v names them" in result.stderr
+    assert "b.jsonl:1: " in run("-d", "a.db", "-v", "import", "sessions").stderr
+    assert [row["schema"] for row in lines(run("-d", "a.db", "import", "sessions", "--json").stdout)] == [
+        "convlog.import/1",
+        "convlog.import/1",
+    ]
+
+
+def test_since_leaves_older_files_alone(run: Run) -> None:
+    Path("old.jsonl").write_text(session("old", id_="old", at=1))
+    Path("new.jsonl").write_text(session("new", id_="new", at=9))
+    result = run("-d", "a.db", "--utc", "import", "old.jsonl", "new.jsonl", "--since", "2026-01-05")
+    assert "1 file older than 2026-01-05 00:00:00Z left alone" in result.stderr
+    assert [row["source_id"] for row in lines(run("-d", "a.db", "threads", "--json").stdout)] == ["new"]
+    assert run("-d", "a.db", "import", "old.jsonl", "--since", "2000000d").exit_code == 0
+    assert len(lines(run("-d", "a.db", "threads", "--json").stdout)) == 2
+    assert run("-d", "a.db", "import", "old.jsonl", "--since", "yesterday").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-03-14T09:30:00+01:00", 1_773_477_000_000_000),
+        ("2026-03-14T08:30:00Z", 1_773_477_000_000_000),
+        ("180d", 1_773_477_000_000_000 - 180 * 86_400_000_000),
+        ("2h", 1_773_477_000_000_000 - 7_200_000_000),
+        ("30min", 1_773_477_000_000_000 - 1_800_000_000),
+    ],
+)
+def test_a_moment_is_a_time_or_an_age(text: str, moment: int) -> None:
+    assert moment_us(text, now_us=1_773_477_000_000_000) == moment
+
+
+@pytest.mark.parametrize("args", [["-"], ["a.jsonl", "--dry-run"], ["a.jsonl", "--thread", "x"]])
+def test_what_cannot_be_watched_is_a_usage_error(run: Run, args: list[str]) -> None:
+    Path("a.jsonl").write_text(session("one"))
+    assert run("-d", "a.db", "import", "--watch", *args).exit_code == 2
+
+
+def test_a_watched_file_comes_in_as_it_grows_until_ctrl_c() -> None:
+    growing = Path("a.jsonl")
+    growing.write_text(session("one"))
+    command = [sys.executable, "-m", "convlog", "-d", "a.db", "import", "a.jsonl", "--watch", "--interval", "0.05"]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        assert "claude-code: 1 message," in process.stdout.readline()
+        growing.write_text(session("one", "two"))
+        assert "claude-code: 2 messages," in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        rest, words = process.communicate()
+    assert (process.returncode, rest) == (0, "")
+    assert words.endswith("ended\n")
+    with open_store("a.db", mode="r") as store:
+        said = [event.body.content[0].text for event in store.latest().path() if event.type == "input.added"]
+    assert said == ["one", "two"]
+
+
 def test_a_bad_line_costs_that_line_and_is_named(run: Run) -> None:
     Path("a.jsonl").write_text(
         session("one") + "{not json \x1b[2J\n" + session("two", id_="s1").replace("s1-0", "s1-7")
@@ -119,6 +200,41 @@ def test_a_thread_can_be_named_and_is_named_once(run: Run) -> None:
         assert run("-d", "a.db", "import", "a.jsonl", "--thread", "my talk").exit_code == 0
     assert len(lines(run("-d", "a.db", "log", "my talk", "--events", "--kind", "thread.titled", "--json").stdout)) == 1
     assert run("-d", "a.db", "import", "a.jsonl", "a.jsonl", "--thread", "x").exit_code == 2
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_what_is_said_of_a_file_fits_the_terminal(run: Run, columns: int) -> None:
+    folder = Path("a-folder-with-a-long-name" * 3)
+    folder.mkdir()
+    (folder / "日本.jsonl").write_text(session("hello"))
+    Path("a.jsonl").write_text(session("hello", id_="s2"))
+    result = run("-d", "a.db", "import", folder / "日本.jsonl", "a.jsonl", env={"COLUMNS": str(columns)})
+    lines = result.stdout.splitlines()
+    assert [line for line in lines if width(line) > columns] == []
+    assert any(line.endswith("日本.jsonl") for line in lines)
+    assert result.stdout.count("1 message, 0 tool calls;") == 2
+    assert run("-d", "a.db", "export", "s2", "-o", "x.convlog").exit_code == 0
+    native = run("-d", "b.db", "import", "x.convlog", env={"COLUMNS": str(columns)}).stdout
+    assert [line for line in native.splitlines() if width(line) > columns] == []
+
+
+def test_calls_without_a_result_are_counted(run: Run) -> None:
+    call = {
+        "type": "assistant",
+        "sessionId": "s1",
+        "uuid": "s1-1",
+        "parentUuid": "s1-0",
+        "timestamp": "2026-01-01T00:01:00.000Z",
+        "message": {
+            "id": "m1",
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": f"c{number}", "name": "Read", "input": {}} for number in range(2)],
+        },
+    }
+    Path("a.jsonl").write_text(session("hello") + json.dumps(call) + "\n")
+    assert "2 tool calls (2 without a result);" in " ".join(run("-d", "a.db", "import", "a.jsonl").stdout.split())
+    Path("b.jsonl").write_text(session("hello", id_="s2"))
+    assert "without a result" not in run("-d", "a.db", "import", "b.jsonl").stdout
 
 
 def test_what_is_no_session_is_1_and_the_others_go_on(run: Run) -> None:
@@ -316,3 +432,16 @@ def test_a_redaction_that_says_too_little_writes_nothing(run: Run, db: Path, arg
     assert run("-d", db, "redact", *args).exit_code == code
     assert run("-d", db, "show", f"{TITLE}:6", "--raw").stdout == "It sleeps."
     assert len(before) == len(db.read_bytes())
+
+
+@pytest.mark.parametrize("form", ["convlog", "markdown"])
+@pytest.mark.parametrize("output", [[], ["-o", "out"]], ids=["stdout", "file"])
+def test_a_damaged_thread_is_written_with_a_warning(run: Run, talk: Path, form: str, output: list[str]) -> None:
+    sound = run("-d", talk, "-q", "export", TALK, "--format", form, *output)
+    assert (sound.exit_code, sound.stderr) == (0, "")
+    damage(talk)
+    result = run("-d", talk, "-q", "export", TALK, "--format", form, *output)
+    assert result.exit_code == 0
+    assert "is damaged (1 fault), and so is what was written" in result.stderr
+    assert "hint: convlog verify " in result.stderr
+    assert "sum right" in (Path("out").read_text(encoding="utf-8") if output else result.stdout)

@@ -312,7 +312,7 @@ def test_doctor_tells_the_place_the_library_and_the_share_without_keys(run: Run,
     assert f"{db} (given by --db)" in output
     assert sqlite3.sqlite_version in output
     assert f"schema    {USER_VERSION} (this program writes {USER_VERSION})" in output
-    assert "75 % of 4 events from model" in output
+    assert "without idempotency key: 75 % of 4 events from model" in output
 
 
 def test_doctor_as_json(run: Run, db: Path) -> None:

@@ -137,7 +137,7 @@ def test_each_line_is_out_before_the_next_call_is_derived(
     derive = replaying.replay_call
 
     def derived(*args: Any, **options: Any) -> Replayed:
-        out.append(sys.stdout.buffer.getvalue().count(b"= exact"))  # type: ignore[attr-defined] # the runner's own
+        out.append(sys.stdout.buffer.getvalue().count(b"= exact"))  # type: ignore[union-attr] # the runner's own
         return derive(*args, **options)
 
     monkeypatch.setattr(replaying, "replay_call", derived)
@@ -476,18 +476,22 @@ def test_a_comparisons_lines_are_cut_unless_all_is_asked_for(run: Run, tmp_path:
         question = thread.user("日本 " * 60 + "red " + "word " * 60 + "blue").position
         thread.prepare(instructions="word " * 50)
         thread.edit(question, "日本 " * 60 + "green " + "word " * 60 + "black " * 40)
-        thread.text("more " * 60)
         thread.prepare(instructions="word " * 20 + "other " * 30)
+        thread.text("more " * 60)
+        thread.user("go on")
+        thread.prepare()
     args = ("-d", path, "diff", "long/1", "long/2")
     output = run(*args, env={"COLUMNS": str(columns)}).stdout
-    assert [line for line in output.splitlines()[2:] if width(line) > columns and " " in line[:2]] == []
+    later = run("-d", path, "diff", "long/2", "long/3", env={"COLUMNS": str(columns)}).stdout
+    shown = [line for text in (output, later) for line in text.split("first difference ")[1].splitlines()]
+    assert [line for line in shown if width(line) > columns] == []
     assert "[-red-]" in output
     assert "{+green+}" in output
     assert "…" in output
     full = run(*args, "--full", env={"COLUMNS": str(columns)}).stdout
     assert "…" not in full
     assert "black " * 39 in full
-    assert "more " * 59 in full
+    assert "more " * 59 in run("-d", path, "diff", "long/2", "long/3", "--full").stdout
 
 
 def test_tools_that_nobody_declared_say_nothing_of_the_cache(run: Run, tmp_path: Path) -> None:

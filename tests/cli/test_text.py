@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convlog.cli.text import age, fit, gist, size, table, visible, visible_json, visible_line, when, width
+from convlog.cli.diff import SIGNS, shortened
+from convlog.cli.text import age, fit, fit_end, gist, size, table, visible, visible_json, visible_line, when, width
 
 DANGEROUS = {*range(0x20), 0x7F, *range(0x80, 0xA0), 0x61C, 0x200E, 0x200F, 0x2028, 0x2029} - {9, 10}
 DANGEROUS |= {*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)}
@@ -80,3 +81,19 @@ def test_an_age_is_told_in_its_largest_whole_unit(seconds: int, words: str) -> N
 
 def test_sizes_are_told_in_binary_units() -> None:
     assert [size(0), size(1023), size(1536), size(3 << 40)] == ["0 B", "1023 B", "1.5 KiB", "3072.0 GiB"]
+
+
+@given(st.text(), st.integers(1, 20))
+def test_a_line_cut_at_its_beginning_fits_and_keeps_its_end(text: str, columns: int) -> None:
+    cut = fit_end(text, columns)
+    assert width(cut) <= columns
+    assert cut == text or (cut.startswith("…") and text.endswith(cut[1:]))
+
+
+@given(st.lists(st.tuples(st.sampled_from(["same", "gone", "added"]), st.text(min_size=1))), st.integers(20, 120))
+def test_a_difference_is_cut_to_the_columns_there_are(found: list[tuple[str, str]], room: int) -> None:
+    found = [(kind, visible(text)) for kind, text in found]
+    kept = shortened(found, room)
+    assert sum(width(text) + (0 if kind == "same" else SIGNS) for kind, text in kept) <= room
+    assert len(kept) <= len(found)
+    assert [kind for kind, _ in kept[:-1]] == [kind for kind, _ in found[: max(0, len(kept) - 1)]]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -87,6 +89,28 @@ json_values = st.recursive(
 @given(json_values)
 def test_the_stand_alone_verifier_writes_canonical_json_as_we_do(value: Any) -> None:
     assert VERIFIER.cj1(value) == canonical.encode(value)
+
+
+def test_without_blake3_the_stand_alone_verifier_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "blake3.py").write_text("raise ImportError", encoding="utf-8")
+    script = str(ROOT / "docs" / "verify.py")
+    done = subprocess.run(
+        [sys.executable, script, str(EXPORT)],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "verify.py needs blake3: pip install blake3\n")
+
+
+def test_the_stand_alone_verifier_counts_as_people_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert VERIFIER.main([str(EXPORT)]) == 0
+    assert capsys.readouterr().out.endswith(", 0 faults\n")
+    cut = tmp_path / "cut.jsonl"
+    cut.write_bytes(b"".join(golden_lines()[:-1]))
+    assert VERIFIER.main([str(cut)]) == 1
+    assert capsys.readouterr().out.endswith(", 1 fault\n")
 
 
 # --- the export ---

@@ -115,6 +115,13 @@ def test_words_that_differ_are_shown_in_place() -> None:
         ("same", " house"),
     ]
     assert words('{"id":"a1"}', '{"id":"b2"}') == [("same", '{"id":"'), ("gone", "a1"), ("added", "b2"), ("same", '"}')]
+    assert words(r'"one\ntwo"', r'"one\"two"') == [
+        ("same", '"one'),
+        ("gone", r"\n"),
+        ("added", r"\""),
+        ("same", 'two"'),
+    ]
+    assert words(r"\u00e9t", r"\u00e8t") == [("gone", r"\u00e9"), ("added", r"\u00e8"), ("same", "t")]
     assert words("a b", "a b c") == [("same", "a b"), ("added", " c")]
     assert words("", "") == []
 
@@ -127,6 +134,21 @@ def test_words_lead_from_one_text_to_the_other(old: str, new: str) -> None:
 def test_long_texts_are_compared_too() -> None:
     long = "word, " * 3000
     _assert_leads(long + "end", "begin " + long)
+    _assert_leads(long + r"a\nb\\" + "\\", "\\ " + long)
+
+
+def test_tools_that_are_called_and_not_declared_stand_in(thread: Thread) -> None:
+    thread.user("one")
+    before = prompt(thread)
+    thread.call("c", "Read", {"path": "a"})
+    thread.result("c", "text")
+    after = prompt(thread)
+    assert not compare(before, before).tools_stand_in
+    assert compare(before, after).tools_stand_in
+    assert compare(after, before).tools_stand_in
+    thread.prepare(tools=[{"name": "Read", "input_schema": {"type": "object"}}])
+    declared = prompt(thread)
+    assert not compare(declared, declared).tools_stand_in
 
 
 def _assert_leads(old: str, new: str) -> None:

@@ -113,6 +113,48 @@ def test_a_node_that_is_not_there_has_its_reason(thread: Thread, prompt: Prompt)
         why(thread, prompt, 999)
 
 
+def test_what_a_turns_memory_shortens_is_there_only_in_short(thread: Thread, prompt: Prompt) -> None:
+    call, result = (
+        next(event.position for event in thread.events(types=(name,))) for name in ("tool.called", "tool.returned")
+    )
+    found = missing(thread, prompt.derived, prompt.leaf, prompt.at, call)
+    assert found.reason.startswith("it is in the prompt only in short: piece ")
+    assert found.reason.endswith("; its arguments are left out")
+    assert (found.in_short, len(found.pieces)) == (True, 1)
+    assert why(thread, prompt, result).endswith("; its output is left out")
+    text = next(event.position for event in thread.path() if getattr(event.body, "kind", "") == "text")
+    said_at = missing(thread, prompt.derived, prompt.leaf, prompt.at, text)
+    assert said_at.reason.startswith("it is in the prompt: piece ")
+    assert not said_at.in_short
+
+
+@pytest.mark.parametrize("assembler", ["turn-memory@1", "turn-memory@2", "turn-memory@4", "turn-memory@6"])
+def test_every_version_of_turn_memory_says_what_it_shortens(thread: Thread, assembler: str) -> None:
+    thread.user("one")
+    call = thread.call("c", "Read", {"path": "a"}).position
+    result = thread.result("c", "words of the file").position
+    thread.text("a")
+    thread.end_turn()
+    thread.user("two")
+    prompt = thread.prepare(assembler=assembler)
+    for node in (call, result):
+        found = missing(thread, prompt.derived, prompt.leaf, prompt.at, node)
+        assert found.in_short == bool(found.pieces)
+        assert "it is in the prompt: " not in found.reason
+    whole = thread.prepare(assembler="transcript@1")
+    assert not missing(thread, whole.derived, whole.leaf, whole.at, result).in_short
+
+
+def test_what_was_promoted_is_not_left_out(thread: Thread) -> None:
+    thread.user("one")
+    call = thread.call("c", "Read", {"path": "a"}).position
+    result = thread.result("c", "words of the file").position
+    thread.end_turn()
+    thread.promote(call, "words", "costly")
+    thread.user("two")
+    assert why(thread, thread.prepare(), result).endswith("; its output is left out, but for what was promoted")
+
+
 def test_a_note_is_on_no_path(thread: Thread) -> None:
     thread.user("one")
     thread.end_turn()
