@@ -1,8 +1,16 @@
-"""Importing: a recorded Claude Code session against decoding its lines and inserting the rows that come of it."""
+"""Importing: a recorded Claude Code session against decoding its lines and inserting the rows that come of it.
+
+And against claude-code-log, a popular reader of the same files, where `CONVLOG_CLAUDE_CODE_LOG` names the interpreter
+of an environment in which it is installed.
+"""
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -17,8 +25,24 @@ from convlog.eventstore.importers import import_file
 from convlog.eventstore.store import open_store
 
 from .floor import RawTable
-from .harness import Figure, Sizes, in_turn
+from .harness import Figure, Sizes, in_turn, timed
 from .workload import Step, turns
+
+READER = "CONVLOG_CLAUDE_CODE_LOG"
+"""The variable that names the other reader's interpreter."""
+
+READER_CODE = """
+import sys, time
+from pathlib import Path
+from claude_code_log.converter import convert_jsonl_to_html, load_transcript
+source, page = map(Path, sys.argv[1:])
+started = time.perf_counter()
+load_transcript(source, silent=True)
+loaded = time.perf_counter()
+convert_jsonl_to_html(source, page, silent=True)
+print(loaded - started, time.perf_counter() - loaded)
+"""
+"""Its seconds to parse a file into objects, and to parse it and write its page; starting and importing do not count."""
 
 STARTED = datetime(2026, 1, 2, 10, tzinfo=UTC)
 
@@ -39,9 +63,49 @@ def run(sizes: Sizes, folder: Path) -> Iterator[Figure]:
 
         imports, floors = in_turn(max(2, sizes.runs), ours, floor)
         megabytes = source.stat().st_size / 1e6
+        beside = list(_beside_reader(sizes, source, place))
     note = f"{median(imports):.2f} s : {median(floors):.2f} s; {megabytes:,.1f} MB, {len(bodies):,} events"
     title = "import, speed of decoding and raw inserts"
     yield Figure(name=title, value=median(floors) / median(imports), limit=0.3, at_least=True, note=note)
+    yield from beside
+
+
+def _beside_reader(sizes: Sizes, source: Path, place: Path) -> Iterator[Figure]:
+    """Measure imports and the other reader in turn; it is skipped, with the reason, where it cannot run."""
+    imports: list[float] = []
+    parses: list[float] = []
+    pages: list[float] = []
+    for number in range(max(2, sizes.runs)):
+        seconds = _read_elsewhere(source, place / f"reader-{number}")
+        if isinstance(seconds, str):
+            print(f"claude-code-log: skipped: {seconds}", file=sys.stderr)
+            return
+        imports.append(timed(_import, source, place / f"beside-{number}.db"))
+        parses.append(seconds[0])
+        pages.append(seconds[1])
+    for title, theirs, limit in (("making its page", pages, 5.0), ("parsing alone", parses, None)):
+        note = f"{median(imports):.2f} s : {median(theirs):.2f} s"
+        name = f"import, speed of claude-code-log {title}"
+        yield Figure(name=name, value=median(theirs) / median(imports), limit=limit, at_least=True, note=note)
+
+
+def _read_elsewhere(source: Path, folder: Path) -> tuple[float, float] | str:
+    """Give the other reader's seconds to parse a file, and to make its page; or why there are none."""
+    python = os.environ.get(READER)
+    if python is None:
+        return f"{READER} names no interpreter that has it"
+    folder.mkdir()
+    own = shutil.copy(source, folder)  # with a folder and a home of its own it finds nothing that it kept before
+    command = [python, "-c", READER_CODE, own, str(folder / "page.html")]
+    environment = os.environ | {"HOME": str(folder)}
+    try:
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    except OSError as error:
+        return str(error)
+    if ended.returncode != 0:
+        return (ended.stderr.strip().splitlines() or ["it ended without a word"])[-1]
+    parse, page = ended.stdout.split()[-2:]
+    return float(parse), float(page)
 
 
 def _import(source: Path, path: Path) -> None:

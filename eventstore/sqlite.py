@@ -442,7 +442,9 @@ class SqliteBackend:
                     self._require_origin(row.origin)
                 try:
                     number = self._insert_thread(row)
-                except sqlite3.IntegrityError:
+                except sqlite3.IntegrityError as error:
+                    if "threads.thread" not in str(error):
+                        raise
                     raise ThreadTaken(row.thread) from None
                 self._insert(number, records, Listing())
                 self._db.execute("DELETE FROM deleted WHERE thread = ?", (row.thread,))
@@ -796,13 +798,19 @@ class SqliteBackend:
         yield from self._orphans()
 
     def _orphans(self) -> Iterator[Problem]:
-        """Find events whose thread is in no list: no thread's own check would come upon them."""
+        """Find events whose thread, or source, is in no list: no thread's own check would come upon them."""
         with self._mutex, self._reading:
             rows = self._db.execute(
                 "SELECT thread, count(*) FROM events WHERE thread NOT IN (SELECT id FROM threads) GROUP BY thread"
             ).fetchall()
+            sourceless = self._db.execute(
+                "SELECT t.thread, e.position FROM events e JOIN threads t ON t.id = e.thread"
+                " WHERE e.source NOT IN (SELECT id FROM sources)"
+            ).fetchall()
         for number, count in rows:
             yield Problem("engine", f"{count} events of a thread (number {number}) that the list of threads lacks")
+        for thread, position in sourceless:
+            yield Problem("engine", "its source is not in the list of sources", thread, position)
 
     def maintain(self) -> None:
         """Checkpoint the -wal when it has grown."""

@@ -26,6 +26,8 @@ class Translated:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, sqlite3.DatabaseError):
             raise self._translate(error) from error
+        if isinstance(error, OverflowError):
+            raise errors.StoreDamaged(f"{self._path}: a number over 64 bits", hint="run `convlog verify`") from error
         if isinstance(error, UnicodeDecodeError):
             # A damaged file can be one whose damage the engine cannot even put into words.
             raise errors.StoreDamaged(f"{self._path}: {error}", hint="run `convlog verify`") from error

@@ -11,7 +11,7 @@ import pytest
 
 import convlog
 from convlog.eventstore.importers import import_file
-from convlog.eventstore.thread import Thread
+from convlog.projections.conversation import Thread
 from convlog.projections.views import view
 from tests.sources import ROOT
 

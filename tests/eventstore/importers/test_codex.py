@@ -72,14 +72,17 @@ def test_the_recorded_rollout_is_one_line_of_paired_calls_that_ends_done(store: 
     assert all(body.signature.startswith("gAAAA") for body in sealed)
 
 
-def test_turn_memory_of_the_recorded_rollout_names_its_commands() -> None:
+def test_turn_memory_of_the_recorded_rollout_is_right_by_hand() -> None:
     with convlog.open(":memory:") as store:
         thread = store.thread(import_file(store, recorded("codex-real.jsonl")).thread_ids[0])
         kept = [piece for piece in view(thread, "turn-memory@6") if piece.provenance == "turn-memory"]
     said = [piece.element for piece in kept if piece.role == "assistant"]
-    # 34 calls of the one turn, then the answer in words.
+    # 34 calls of the one turn, all of which left with exit code 0, then the answer in words.
     assert [getattr(element, "name", "") for element in said] == ["shell"] * 34 + [""]
-    assert said[-1].text.startswith("**Findings**")
+    assert [getattr(element, "input", "") for element in said] == ["{}"] * 34 + [""]
+    ended = [piece.element for piece in kept if piece.role == "tool"]
+    assert [part.text for element in ended for part in element.content] == ['{"status":"success"}'] * 34
+    assert said[-1].text.startswith("**Findings**\n- `@repo/services` wraps Supabase CRUD with shared hooks")
 
 
 def test_importing_the_recorded_rollout_twice_appends_nothing(store: Store) -> None:

@@ -31,12 +31,13 @@ def line(number: int, *, id_: str = "s1", day: int = 2) -> str:
 
 def looks(store: Store, path: Path, *between: Callable[[], object], **options: object) -> list[Found]:
     """Watch a path; do something after each look, and stop after the look that follows the last of them."""
-    left = [*between, lambda: None]
+    left: list[Callable[[], object]] = [*between, lambda: None]
     waited: list[float] = []
 
     def sleep(seconds: float) -> None:
         waited.append(seconds)
-        left[len(waited) - 1]()
+        between_looks = left[len(waited) - 1]
+        between_looks()
 
     found = list(
         watch(store, [path], sleep=sleep, stop=lambda: len(waited) == len(left), interval_s=0.5, options=options)
