@@ -11,12 +11,15 @@ from . import errors
 SIDE_FILES = ("-wal", "-shm", "-lock", "-journal")
 """What lies beside a store, by the end of its name."""
 
+MAGIC = b"SQLite format 3\0"
+
 
 def check_path(path: Path) -> Path:
     """Make a path absolute and refuse what is no place for a store.
 
     Raises:
-        NotAStore: a `file:` name, a folder, a device, a file that belongs to a store, or another user's link.
+        NotAStore: a `file:` name, a folder, a device, a file of another kind or of another store, or another user's
+            link.
     """
     if str(path).startswith("file:"):
         raise errors.NotAStore(f"{path} is a URI, not a path", hint="give a plain path")
@@ -40,6 +43,8 @@ def check_path(path: Path) -> Path:
         raise errors.NotAStore(f"{path} is a folder", hint="name the file inside it")
     if not stat.S_ISREG(found.st_mode):
         raise errors.NotAStore(f"{path} is no regular file")
+    if not _may_be_sqlite(path):
+        raise errors.NotAStore(f"{path} is no SQLite file", hint="name another path with --db")
     return path
 
 
@@ -50,3 +55,12 @@ def _owner(path: Path) -> Path | None:
         if name and name != path.name and os.path.lexists(path.with_name(name)):
             return path.with_name(name)
     return None
+
+
+def _may_be_sqlite(path: Path) -> bool:
+    """Look before anything is made beside the file; who may not read it is told so when it is opened."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(MAGIC)) in {MAGIC, b""}
+    except OSError:
+        return True

@@ -19,6 +19,9 @@ TYPES = frozenset({ThreadCreated.TYPE, ThreadForked.TYPE, ThreadTitled.TYPE, Inp
 ATTEMPTS_MAX = 20
 """How often a row that others change meanwhile is compared with its events."""
 
+SETTLING_MAX = 100
+"""How often it is waited for that a row and its events are of one moment."""
+
 _MADE_ONCE = ("kind", "helper", "cwd", "agent", "source_id", "parent_thread", "parent_call")
 """What a thread's row says from its creation on."""
 
@@ -93,14 +96,16 @@ def check_listing(backend: Backend, thread: str, listed: Listed | None, last: in
 
 
 def _row_and_tip(backend: Backend, thread: str) -> tuple[ThreadRow, int] | None:
-    """Give a thread's row and its last position, of one moment."""
+    """Give a thread's row and its last position, of one moment as far as writers leave one; None for no thread."""
     row, last = backend.thread(thread), backend.tip(thread)
-    while row is not None and last is not None:
-        again, last_again = backend.thread(thread), backend.tip(thread)
-        if again == row and last_again == last:
-            return row, last.position
-        row, last = again, last_again
-    return None
+    for _ in range(SETTLING_MAX):
+        if row is None or last is None:
+            return None
+        before = row, last
+        row, last = backend.thread(thread), backend.tip(thread)
+        if (row, last) == before:
+            break
+    return None if row is None or last is None else (row, last.position)
 
 
 def _compared(backend: Backend, row: ThreadRow, listed: Listed) -> Iterator[Problem]:

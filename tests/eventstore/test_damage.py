@@ -1,11 +1,13 @@
-"""Who uses a damaged store is told so, in a typed error: nothing goes on for ever, and nothing is made of wrong rows."""
+"""Who uses a damaged store is told so by a typed error: nothing goes on for ever, nothing is made of wrong rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from convlog.eventstore import errors
@@ -77,10 +79,8 @@ def test_a_use_of_a_damaged_store_ends_well_or_in_a_typed_error(statement: str, 
         store.close()
         alter(open_store.path(f"{number}.db"), statement)
         store = open_store(f"{number}.db")
-        try:
+        with suppress(errors.ConvlogError):  # any other error is a failure
             use(store, store.thread(id_))
-        except errors.ConvlogError as error:
-            assert error.message
         store.close()
     store = open_store("0.db")
     assert any(isinstance(problem, Problem) for problem in verify_store(store))
@@ -133,8 +133,13 @@ def test_a_tree_takes_no_event_that_does_not_fit(position: int, parent: int) -> 
 def test_words_cannot_be_taken_out_of_what_cannot_be_read(body: bytes, store: Store) -> None:
     thread = talk(store)
     record = next(store.log(thread.id).read(2, 2))
-    broken = type(record)(*[body if name == "body" else getattr(record, name) for name in record.__struct_fields__])
-    for take in (lambda: masked(broken, Mask("a", "b")), lambda: erased(broken, "b"), lambda: without(broken, "extra")):
+    broken = msgspec.structs.replace(record, body=body)
+    takes: list[Callable[[], object]] = [
+        lambda: masked(broken, Mask("a", "b")),
+        lambda: erased(broken, "b"),
+        lambda: without(broken, "extra"),
+    ]
+    for take in takes:
         with pytest.raises(errors.BrokenRecord):
             take()
 

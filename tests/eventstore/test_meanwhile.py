@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from convlog.eventstore import errors
 from convlog.eventstore.captures import drop_captures
+from convlog.eventstore.events import Image, Text
 from convlog.eventstore.redaction import redact
 from convlog.eventstore.sqlite import SqliteBackend
 from convlog.eventstore.store import Store
@@ -22,12 +24,16 @@ from tests.stores import Place
 SECRET = "a word that must go"
 
 
-def once(monkeypatch: pytest.MonkeyPatch, target: object, name: str, what: Callable[[], object]) -> list[bool]:
-    """Let something happen just before a method is called for the first time."""
+def meanwhile(
+    monkeypatch: pytest.MonkeyPatch, target: object, name: str, what: Callable[[], object], *, call: int = 1
+) -> list[bool]:
+    """Let something happen just before a method is called for the n-th time; the list is then no longer empty."""
     method, happened = getattr(target, name), []
+    left = [call]
 
     def calls(*args: Any, **settings: Any) -> Any:
-        if not happened:
+        left[0] -= 1
+        if left[0] == 0:
             happened.append(True)
             what()
         return method(*args, **settings)
@@ -72,7 +78,7 @@ def test_a_deletion_takes_the_forks_that_were_made_meanwhile_too(
     store, other = any_place.open(), any_place.open()
     thread = store.create_thread(title="talk")
     thread.user("hello")
-    happened = once(monkeypatch, store.backend, "delete", lambda: other.thread(thread.id).fork().text("a"))
+    happened = meanwhile(monkeypatch, store.backend, "delete", lambda: other.thread(thread.id).fork().text("a"))
     assert len(store.delete_thread(thread.id, cascade=True)) == 2
     assert happened
     assert list(store.threads()) == []
@@ -83,7 +89,7 @@ def test_a_deletion_without_cascade_refuses_the_forks_that_were_made_meanwhile(
 ) -> None:
     store, other = any_place.open(), any_place.open()
     thread = store.create_thread(title="talk")
-    happened = once(monkeypatch, store.backend, "delete", lambda: other.thread(thread.id).fork().text("a"))
+    happened = meanwhile(monkeypatch, store.backend, "delete", lambda: other.thread(thread.id).fork().text("a"))
     with pytest.raises(errors.HasForks, match="share the log"):
         store.delete_thread(thread.id)
     assert happened
@@ -180,27 +186,56 @@ def test_nothing_waits_where_nothing_was_erased(any_store: Store) -> None:
 
 
 @pytest.mark.parametrize("level", ["quick", "chain", "full"])
-@pytest.mark.parametrize("method", ["tip", "read", "headers", "changes", "attachment_size", "thread"])
+@pytest.mark.parametrize("method", ["tip", "read", "headers", "changes", "attachments", "thread"])
 def test_what_is_written_while_verify_looks_is_no_fault(
     any_place: Place, monkeypatch: pytest.MonkeyPatch, method: str, level: Level
 ) -> None:
     store, other = any_place.open(), any_place.open()
     thread = store.create_thread(title="talk")
-    thread.user("hello")
-    thread.user(SECRET)
+    thread.user([Text(SECRET), Image(attachment=store.attach(b"a picture"))])
     gone = store.create_thread(title="gone")
     gone.user("hello")
-    for change in (
+    changes: list[Callable[[], object]] = [
         lambda: other.thread(thread.id).user("spoke"),
         lambda: other.thread(thread.id).set_title("renamed"),
         lambda: other.thread(thread.id).end_turn(),
         lambda: redact(other, thread.id, match=SECRET, replacement="-", reason="test"),
         lambda: other.delete_thread(gone.id),
-    ):
+    ]
+    for call, change in enumerate([*changes[:3], *changes, *changes[:3]], 1):
         with monkeypatch.context() as patch:
-            once(patch, store.backend, method, change)
+            meanwhile(patch, store.backend, method, ignoring(change), call=call)
             assert list(filter(is_fault, verify_store(store, level))) == []
     assert list(filter(is_fault, verify_thread(store, thread.id, level))) == []
+
+
+@pytest.mark.parametrize("call", range(1, 9))
+@pytest.mark.parametrize("method", ["tip", "thread"])
+@pytest.mark.parametrize("number", range(4))
+def test_a_change_at_any_step_of_verify_is_no_fault(
+    store: Store, open_store: Stores, monkeypatch: pytest.MonkeyPatch, number: int, method: str, call: int
+) -> None:
+    other = open_store()
+    thread = store.create_thread(title="talk")
+    thread.user(SECRET)
+    change: Callable[[], object] = (
+        lambda: other.thread(thread.id).user("spoke"),
+        lambda: other.thread(thread.id).set_title("renamed"),
+        lambda: redact(other, thread.id, match=SECRET, replacement="-", reason="test"),
+        lambda: other.delete_thread(thread.id),
+    )[number]
+    meanwhile(monkeypatch, store.backend, method, change, call=call)
+    assert list(filter(is_fault, verify_store(store))) == []
+
+
+def ignoring(change: Callable[[], object]) -> Callable[[], object]:
+    """Let something happen that may have happened before."""
+
+    def happens() -> None:
+        with suppress(errors.NotFound):
+            change()
+
+    return happens
 
 
 def test_a_fault_is_found_though_others_write_all_the_time(
@@ -220,6 +255,6 @@ def test_a_fault_is_found_though_others_write_all_the_time(
         return method(thread)
 
     monkeypatch.setattr(store.backend, "tip", tip)
-    monkeypatch.setattr("convlog.eventstore.listed.SETTLING_MAX", 5, raising=False)
+    monkeypatch.setattr("convlog.eventstore.listed.SETTLING_MAX", 5)
     kinds = [problem.kind for problem in verify_store(store)]
     assert "listing" in kinds

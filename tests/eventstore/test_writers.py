@@ -6,13 +6,16 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from convlog.eventstore.events import SegmentAdded
 from convlog.eventstore.records import Draft
 from convlog.eventstore.store import Store
+from convlog.eventstore.store import open_store as open_at
 from convlog.eventstore.thread import Thread
+from convlog.eventstore.verify import verify_store
 from tests.conftest import Stores
 from tests.eventstore import worker
 from tests.stores import Place
@@ -56,6 +59,38 @@ def test_of_processes_that_expect_one_head_one_appends_and_the_others_are_told_t
         thread.refresh()
         assert answers == [["conflict", thread.head]] * 3 + [["stored", thread.head]]
         assert thread.position == head + 1
+
+
+def checkpoint_without_pause(path: Path, count: int) -> list[list[Any]]:
+    """Let three processes append while two do nothing but checkpoint; give what the three said."""
+    open_at(path).close()
+    tenders = [worker.start(worker.tends, path) for _ in range(2)]
+    for tender in tenders:
+        worker.go(tender)
+    try:
+        return worker.run_together(*(worker.start(worker.hurries, path, f"w{i}", count) for i in range(3)))
+    finally:
+        for tender in tenders:
+            tender.kill()
+            _, err = tender.communicate()
+            assert err == ""
+
+
+def check_hurried(path: Path, answers: list[list[Any]]) -> None:
+    with open_at(path, create=False) as store:
+        assert list(verify_store(store)) == []
+        for ((id_, acknowledged, last),) in answers:
+            thread = store.thread(id_)
+            assert (thread.position, thread.tip.hex()) == (acknowledged + 1, last)
+
+
+def test_processes_that_checkpoint_without_pause_make_writers_lose_nothing(open_store: Stores) -> None:
+    check_hurried(open_store.path(), checkpoint_without_pause(open_store.path(), 500))
+
+
+@pytest.mark.long
+def test_processes_that_checkpoint_for_long_make_writers_lose_nothing(open_store: Stores) -> None:
+    check_hurried(open_store.path(), checkpoint_without_pause(open_store.path(), 25_000))
 
 
 # --- strangers ---

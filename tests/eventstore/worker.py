@@ -15,8 +15,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from convlog.eventstore import sqlite
 from convlog.eventstore.errors import Conflict
 from convlog.eventstore.events import SegmentAdded
+from convlog.eventstore.lock import FileLock
 from convlog.eventstore.records import Draft
 from convlog.eventstore.store import open_store
 
@@ -74,6 +76,23 @@ def appends(path: str, name: str, count: str) -> None:
             say([shared.text(f"{name} {number}").position, own.user(str(number)).position])
 
 
+def hurries(path: str, name: str, count: str) -> None:
+    """Append as fast as it goes, without waiting for the disk; say what was acknowledged, and the last hash."""
+    with open_store(path, durability="process") as store:
+        thread = store.create_thread(title=name)
+        for number in range(int(count)):
+            last = thread.text(f"{number} {'x' * 300}")
+        say([thread.id, int(count), last.hash.hex()])
+
+
+def tends(path: str) -> None:
+    """Checkpoint without pause until killed."""
+    sqlite.WAL_BYTES_SOFT = -1
+    store = open_store(path, create=False)
+    while True:
+        store.backend.maintain()
+
+
 def floods(path: str, seed: str) -> None:
     """Append single events and batches, small and large, with and without turn ends, until killed."""
     chance = random.Random(int(seed))
@@ -112,8 +131,6 @@ def visits(path: str, count: str) -> None:
 
 def holds(path: str) -> None:
     """Hold the store's lock until told to let go."""
-    from convlog.eventstore.lock import FileLock
-
     with FileLock(Path(f"{path}-lock"), 60.0):
         say("held")
         sys.stdin.readline()

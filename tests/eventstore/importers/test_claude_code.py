@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-import convlog
 from convlog.eventstore.events import Facts, Foreign, Image, Text, Usage
 from convlog.eventstore.importers import ImportReport, detect_format, import_file
 from convlog.eventstore.store import Store
 from convlog.eventstore.thread import Thread
-from convlog.projections.views import view
 from tests.eventstore.importers.imported import codes, counts, nodes, shape, texts
 from tests.eventstore.importers.sessions import Session, call, compacted, text
 from tests.recorded import recorded
@@ -45,25 +43,6 @@ def test_a_recorded_session_is_one_line_though_its_results_hang_elsewhere(store:
     assert len(answers) == 20
     assert all(calls[call] == name for call, name in answers.items() if call)
     assert counts(thread)["call.finished"] == 10
-
-
-def test_turn_memory_of_the_recorded_session_is_right_by_hand() -> None:
-    with convlog.open(":memory:") as store:
-        thread = store.thread(import_file(store, recorded("claude-code-real.jsonl")).thread_ids[0])
-        kept = [piece for piece in view(thread, "turn-memory@6") if piece.provenance == "turn-memory"]
-    # The first turn is the one that is over: words, a call of a server's tool, how it ended, and words again.
-    assert [(piece.role, type(piece.element).__name__) for piece in kept] == [
-        ("assistant", "Text"),
-        ("assistant", "Call"),
-        ("tool", "Result"),
-        ("assistant", "Text"),
-    ]
-    words, called, ended, answer = [piece.element for piece in kept]
-    assert words.text == "I'll help you with whatever you need! What would you like to work on today?"
-    assert (called.name, called.input) == ("mcp__happy__change_title", "{}")
-    assert (ended.status, [part.text for part in ended.content]) == ("ok", ['{"status":"success"}'])
-    assert answer.text.startswith("<options>\n<option>Help me fix a bug</option>\n")
-    assert answer.text.count("<option>") == 5
 
 
 def test_a_small_session_is_one_chain_in_file_order(store: Store) -> None:
