@@ -17,9 +17,11 @@ from typing import Any
 
 from convlog.eventstore import sqlite
 from convlog.eventstore.errors import Conflict
-from convlog.eventstore.events import SegmentAdded
+from convlog.eventstore.events import Image, SegmentAdded, Text
+from convlog.eventstore.importers import import_file
 from convlog.eventstore.lock import FileLock
 from convlog.eventstore.records import Draft
+from convlog.eventstore.redaction import redact
 from convlog.eventstore.store import open_store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,6 +110,39 @@ def floods(path: str, seed: str) -> None:
         say([last.position, last.hash.hex()])
         if chance.random() < 0.1:
             say([thread.end_turn().position, thread.tip.hex()])
+
+
+def erases(path: str, seed: str) -> None:
+    """Make threads that hold a secret, and take it out or delete the thread, until killed."""
+    chance = random.Random(int(seed))
+    store = open_store(path)
+    for number in range(1_000_000):
+        secret = f"secret-{seed}-{number}-"
+        thread = store.create_thread(title=f"{seed}.{number}")
+        thread.user([Text(f"{secret} {'x' * chance.choice((10, 5_000, 40_000))}")])
+        thread.user([Image(attachment=store.attach(secret.encode() * chance.choice((1, 100_000))))])
+        fork = thread.fork()
+        fork.text(f"{secret} again")
+        say(["stored", fork.id, secret])
+        if number % 2:
+            store.delete_thread(thread.id, cascade=True)
+        else:
+            redact(store, fork.id, match=secret, replacement="-", reason="test")
+        say(["erased", fork.id, secret])
+
+
+def attaches(path: str, seed: str) -> None:
+    """Attach bytes, small and large, until killed."""
+    chance = random.Random(int(seed))
+    store = open_store(path)
+    for _ in range(1_000_000):
+        say(store.attach(chance.randbytes(chance.choice((10, 100_000, 3_000_000)))))
+
+
+def imports(path: str, source: str) -> None:
+    """Import a file, and say how many events were stored."""
+    with open_store(path) as store:
+        say(import_file(store, source).appended)
 
 
 def contends(path: str, thread: str, head: str) -> None:

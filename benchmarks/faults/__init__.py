@@ -1,0 +1,1 @@
+"""Faults that need more than a test can ask for: programs that trace system calls."""
