@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import msgspec
 
 from .calls import find_call
+from .canonical import is_well_formed
 from .errors import AmbiguousAddress, BadAddress, ConvlogError, NoSuchNode, NoSuchThread, NotFound
 from .store import Store
 from .thread import Thread
@@ -99,7 +100,7 @@ def readings(text: str) -> Iterator[Address]:
     """
     if not text:
         raise BadAddress("an empty address", hint=GRAMMAR)
-    if not _is_unicode(text):
+    if not is_well_formed(text):
         raise BadAddress(f"{text!r:.120} is not UTF-8")
     tail = _TAIL.match(text)
     numbered = None if tail is None else _numbered(*tail.groups())
@@ -112,14 +113,6 @@ def readings(text: str) -> Iterator[Address]:
         yield Address(thread=text[:cut], branch=text[cut + 1 :])
         cut = text.rfind("@", 1, cut)
     yield Address(thread=text)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _numbered(thread: str, first: str | None, last: str | None, call: str | None) -> Address | None:

@@ -168,7 +168,7 @@ def split_halves(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
 
     Prompts stay valid Unicode, and `join_halves` gives the original back.
     """
-    if _is_well_formed(text):
+    if is_well_formed(text):
         return text, ()
     # UTF-16 units: two halves that came in as two characters but make a pair become the pair.
     data = bytearray(text.encode("utf-16-le", "surrogatepass"))
@@ -187,7 +187,8 @@ def split_halves(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
     return data.decode("utf-16-le"), tuple(halves)
 
 
-def _is_well_formed(text: str) -> bool:
+def is_well_formed(text: str) -> bool:
+    """Whether a text can be written as UTF-8: it has no half of a surrogate pair."""
     if text.isascii():
         return True
     try:

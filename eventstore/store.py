@@ -15,7 +15,7 @@ from blake3 import blake3
 
 from . import errors, records
 from .backend import Backend, Clock, Entropy, PositionTaken, ThreadRow, ThreadTaken
-from .canonical import creation_id
+from .canonical import creation_id, is_well_formed
 from .events import Body, ParentCall, Source, ThreadCreated, ThreadDeleted, ThreadForked
 from .log import Log, Settings, Span
 from .records import Draft
@@ -206,7 +206,7 @@ class Store:
         """
         if text in {"latest", "-"}:
             return self.latest()
-        if not text.isascii() and not _is_unicode(text):
+        if not is_well_formed(text):
             raise errors.NoSuchThread(f"no thread {text!r:.120} in {self.place}", hint="a name is UTF-8")
         if len(text) == 32 and self.backend.thread(text) is not None:
             return self.thread_class(self, text)
@@ -393,14 +393,6 @@ class Store:
         if self.backend.attachment_size(name) is None:
             raise errors.NoSuchAttachment(f"no attachment {name[:80]!r} in {self.place}")
         return self.backend.attachment(name)
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def open_store(

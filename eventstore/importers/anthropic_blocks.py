@@ -141,7 +141,7 @@ def part_of(block: Raw, response: str, extra: Entries) -> tuple[Body, bytes | No
     fields = fields_of(block) or {}
     kind = name_of(fields.get("type")) or ""
     if kind == "text" and (text := clean_text(fields.get("text"))) is not None:
-        rest = _with_rest(extra, fields, _TEXT)
+        rest = with_rest(extra, fields, _TEXT)
         return SegmentAdded(text=text[0], halves=text[1], response=response, extra=rest), None
     if kind == "thinking" and (text := clean_text(fields.get("thinking"))) is not None:
         signature = name_of(fields.get("signature"))
@@ -151,7 +151,7 @@ def part_of(block: Raw, response: str, extra: Entries) -> tuple[Body, bytes | No
             halves=text[1],
             signature=signature,
             response=response,
-            extra=_with_rest(extra, fields, _THINKING),
+            extra=with_rest(extra, fields, _THINKING),
         ), None
     if kind in {"tool_use", "server_tool_use"} and (call := _call(block, fields, kind, response, extra)) is not None:
         return call, None
@@ -175,11 +175,12 @@ def _call(block: Raw, fields: Fields, kind: str, response: str, extra: Entries) 
         kind="server" if is_server else "function",
         response=response,
         opaque=spelled(block) if is_server else None,
-        extra=_with_rest(extra, fields, _CALL),
+        extra=with_rest(extra, fields, _CALL),
     )
 
 
-def _with_rest(extra: Entries, fields: Fields, mapped: frozenset[str]) -> str | None:
+def with_rest(extra: Entries, fields: Fields, mapped: frozenset[str]) -> str | None:
+    """Give the JSON text of `extra` and, as its `block`, of what has no place; None when there is neither."""
     rest = rest_text(fields, mapped)
     return object_text(extra if rest is None else [*extra, ("block", rest.encode())])
 

@@ -10,7 +10,7 @@ from msgspec import Raw
 from ..canonical import split_halves
 from ..events import Body, Halves, SegmentAdded, Source, Text, ToolCalled, ToolReturned
 from ..records import encode_blocks
-from .anthropic_blocks import Attach, contents_of, rest_text
+from .anthropic_blocks import Attach, contents_of, rest_text, with_rest
 from .base import Item
 from .conversations import Node
 from .slices import Entries, Fields, clean_text, fields_of, items_of, name_of, object_text, spelled, text_of
@@ -44,7 +44,7 @@ class Round:
     def _part(self, block: Raw, fields: Fields, number: int, extra: Entries) -> Body:
         kind, response = name_of(fields.get("type")), self._node.id
         if kind == "text" and (text := clean_text(fields.get("text"))) is not None:
-            rest = _with_rest(extra, fields, _TEXT)
+            rest = with_rest(extra, fields, _TEXT)
             return SegmentAdded(text=text[0], halves=text[1], response=response, part=number, extra=rest)
         if kind == "thinking" and (text := clean_text(fields.get("thinking"))) is not None:
             signature = name_of(fields.get("signature"))
@@ -55,7 +55,7 @@ class Round:
                 signature=signature,
                 response=response,
                 part=number,
-                extra=_with_rest(extra, fields, _THINKING if signature else _THINKING - {"signature"}),
+                extra=with_rest(extra, fields, _THINKING if signature else _THINKING - {"signature"}),
             )
         tool = name_of(fields.get("name"))
         if kind == "tool_use" and tool:
@@ -75,7 +75,7 @@ class Round:
             input="{}" if input_ is None else spelled(input_),
             response=self._node.id,
             part=number,
-            extra=_with_rest(extra, fields, _CALL | {"id"} if stated else _CALL),
+            extra=with_rest(extra, fields, _CALL | {"id"} if stated else _CALL),
         )
 
     def _result(self, fields: Fields, number: int, extra: Entries) -> Item:
@@ -120,8 +120,3 @@ class Round:
             return None
         waiting.remove(found)
         return found[0]
-
-
-def _with_rest(extra: Entries, fields: Fields, mapped: frozenset[str]) -> str | None:
-    rest = rest_text(fields, mapped)
-    return object_text(extra if rest is None else [*extra, ("block", rest.encode())])
