@@ -205,8 +205,15 @@ class Backend(Protocol):
     def cached(self, name: str) -> bytes | None:
         """Give a derived value kept earlier under this name."""
 
-    def cache(self, name: str, value: bytes, thread: str) -> None:
-        """Keep a derived value; may be dropped at any time."""
+    def cache(self, name: str, value: bytes, thread: str, *, given: tuple[str, bytes] | None = None) -> bool:
+        """Keep a derived value, which may be dropped at any time; say whether it is kept.
+
+        Args:
+            name: what to find it by.
+            value: the value.
+            thread: the thread that it goes with.
+            given: the name of another value and that value: kept only while it is there, unchanged.
+        """
 
     def drop_cache(self, thread: str | None = None) -> None:
         """Drop the derived values of one thread, or all."""

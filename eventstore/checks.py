@@ -95,7 +95,8 @@ class LogCheck:
         self.listed = Listed()
         self._around = surroundings
         self._chain = Chain()
-        self._tree = Tree()
+        self.tree = Tree()
+        """The tree as far as the records give it."""
         self._hashes = bytearray(HASH_BYTES)
         self._kinds = bytearray(1)
         self._head = 0
@@ -119,7 +120,7 @@ class LogCheck:
     @property
     def position(self) -> int:
         """The last position taken."""
-        return self._tree.position
+        return self.tree.position
 
     @property
     def head(self) -> int:
@@ -170,13 +171,13 @@ class LogCheck:
         self._follows_gap = True
 
     def _fill(self, position: int) -> None:
-        self._tree.add(position, None)
+        self.tree.add(position, None)
         self._hashes += bytes(HASH_BYTES)
         self._kinds.append(_LOST)
 
     def absorb(self, thread: str, record: Record) -> None:
         """Take a record that is checked elsewhere: of a shared log, when only the thread's own rows are in question."""
-        if record.position == self._tree.position + 1 or self._cross(thread, record):
+        if record.position == self.tree.position + 1 or self._cross(thread, record):
             self._chain.skip(record)
             self._plant(thread, record, quiet=True)
             self._head = record.head
@@ -184,7 +185,7 @@ class LogCheck:
 
     def feed(self, thread: str, record: Record) -> None:
         """Take the next record, and check it."""
-        if record.position != self._tree.position + 1 and not self._cross(thread, record):
+        if record.position != self.tree.position + 1 and not self._cross(thread, record):
             return
         if self._follows_gap:
             self._chain.skip(record)
@@ -239,7 +240,7 @@ class LogCheck:
 
     def _plant(self, thread: str, record: Record, *, quiet: bool = False) -> int | None:
         """Take a record into the tree and give its parent, where it has one that can be."""
-        position, parent, tree = record.position, record.parent, self._tree
+        position, parent, tree = record.position, record.parent, self.tree
         self._ends[thread] = position
         if parent is not None and not (parent < position and tree.is_node(parent)):
             if not quiet and not (0 < parent < position and self._kinds[parent] == _LOST):
@@ -284,10 +285,10 @@ class LogCheck:
             elif word == "answers" and record.type == ToolReturned.TYPE and parent is not None:
                 if not quiet:
                     self._check_answer(thread, position, parent, about)
-                self._tree.add_result(position, about)
+                self.tree.add_result(position, about)
 
     def _check_answer(self, thread: str, position: int, parent: int, call: int) -> None:
-        tree = self._tree
+        tree = self.tree
         if self._kinds[call] != _CALL or not tree.is_above(call, parent):
             self.report("result", f"it answers position {call}, which is no call above it", thread, position)
         elif (other := tree.result_on(call, parent)) is not None:
@@ -312,7 +313,7 @@ class LogCheck:
         if position == 1 or self._follows_gap:
             return 1 if position == 1 else record.head
         if record.parent is None:
-            moved = record.type in _SETS_HEAD and self._tree.is_node(record.head)
+            moved = record.type in _SETS_HEAD and self.tree.is_node(record.head)
             return record.head if moved else previous
         if parent == previous:
             return position
@@ -327,7 +328,7 @@ class LogCheck:
     def _check_node(self, thread: str, record: Record, body: Any) -> None:
         field = NODE_FIELDS[record.type]
         node = getattr(body, field)
-        if node is not None and not (node < record.position and self._tree.is_node(node)):
+        if node is not None and not (node < record.position and self.tree.is_node(node)):
             self.report("node", f"{record.type}: {field} {node} is no node before it", thread, record.position)
 
     def _open(self, thread: str, record: Record, body: Any) -> None:
@@ -378,7 +379,7 @@ class LogCheck:
             self.listed.add(position, listing)
 
     def _check_summary(self, thread: str, record: Record, body: SummaryAdded) -> None:
-        position, first, last, tree = record.position, body.first, body.last, self._tree
+        position, first, last, tree = record.position, body.first, body.last, self.tree
         nodes = 0 < first <= last < position and tree.is_node(first) and tree.is_node(last)
         if not nodes or not tree.is_above(first, last):
             self.report("range", f"{first}..{last} is no run of nodes on one path", thread, position)
@@ -398,7 +399,7 @@ class LogCheck:
             self.report("covered", f"{first}..{last} has {len(covered)} nodes, not {body.nodes}", thread, position)
 
     def _is_cut(self, call: int, inside: set[int]) -> bool:
-        results = self._tree.results(call)
+        results = self.tree.results(call)
         return bool(results) and inside.isdisjoint(results)
 
     def _check_manifest(self, thread: str, record: Record, body: CallPrepared) -> None:

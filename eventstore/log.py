@@ -9,11 +9,11 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 
 import msgspec
 
-from . import errors, records
+from . import errors, records, tree_cache
 from .backend import Backend, Clock, Entropy, KeyTaken, PositionTaken, Record, ThreadRow
 from .canonical import attachment_hash
 from .events import (
@@ -35,6 +35,13 @@ SPARSE = 8
 
 SPAN_GAP_MAX = 64
 """Rows between two wanted ones that are cheaper to read and drop than to seek over."""
+
+
+TREE_EVENTS_MIN = 1024
+"""So many events are read in some milliseconds; fewer are not worth a write."""
+
+TREE_GROWTH = 8
+"""The tree is kept anew when it grew by this part: all writes together stay in proportion to it."""
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -74,6 +81,8 @@ class Log:
         self._by_type: dict[str, array[int]] = {}
         """Positions by type, kept with the tree."""
         self._has_calls = False
+        self._tree_kept_at = 0
+        """As of which position the store keeps the tree."""
         self._take_tip()
 
     # --- state ---
@@ -118,11 +127,36 @@ class Log:
         return self._tree
 
     def _grown(self) -> Tree:
-        tree = Tree()
+        tree = self._kept_tree() or Tree()
+        first = tree.position + 1
         for span in self.spans:
-            for record in self._backend.read(span.thread, span.first, span.last, bodies=False):
+            for record in self._backend.read(span.thread, max(first, span.first), span.last, bodies=False):
                 self._feed(tree, record)
         return tree
+
+    def _kept_tree(self) -> Tree | None:
+        """Give the tree that was kept in the store, where it is of this log."""
+        value = self._backend.cached(tree_cache.name(self.row.thread))
+        snapshot = None if value is None else tree_cache.unpacked(value)
+        if snapshot is None or not 0 < snapshot.position <= self.position:
+            return None
+        at = next(self.read(snapshot.position, snapshot.position, bodies=False), None)
+        if at is None or at.hash != snapshot.hash:
+            return None
+        self._by_type = snapshot.types
+        self._tree_kept_at = snapshot.position
+        return snapshot.tree
+
+    def keep_tree(self) -> None:
+        """Keep the tree in the store for other processes, where much was grown since it last was."""
+        with self._mutex:
+            grown = self.position - self._tree_kept_at
+            if self._tree is None or grown < max(TREE_EVENTS_MIN, self._tree_kept_at // TREE_GROWTH):
+                return
+            value = tree_cache.packed(tree_cache.Snapshot(self.position, self.hash, self._tree, self._by_type))
+            self._tree_kept_at = self.position
+            with suppress(errors.ConvlogError):  # it can be grown again
+                self._backend.cache(tree_cache.name(self.row.thread), value, self.row.thread)
 
     def _feed(self, tree: Tree, record: Record) -> None:
         tree.add(record.position, record.parent)

@@ -312,11 +312,14 @@ class MemoryBackend:
             kept = self._cache.get(name)
         return None if kept is None else kept[1]
 
-    def cache(self, name: str, value: bytes, thread: str) -> None:
-        """Keep a derived value."""
+    def cache(self, name: str, value: bytes, thread: str, *, given: tuple[str, bytes] | None = None) -> bool:
+        """Keep a derived value, while the value given is there."""
         with self._mutex:
             self._own(thread)
+            if given is not None and self.cached(given[0]) != given[1]:
+                return False
             self._cache[name] = (thread, value)
+            return True
 
     def drop_cache(self, thread: str | None = None) -> None:
         """Drop the derived values of one thread, or all."""

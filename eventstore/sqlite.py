@@ -50,6 +50,10 @@ _HASHED_COLUMNS = (
     "e.position, e.parent, e.head, CAST(e.refs AS BLOB), e.type, e.version, e.recorded_at, e.occurred_at,"
     " CAST(s.json AS BLOB), e.key, e.commitment, e.hash"
 )
+_CACHE = (
+    "INSERT OR REPLACE INTO cache SELECT ?1, ?2, ?3"
+    " WHERE ?4 IS NULL OR EXISTS (SELECT 1 FROM cache WHERE name = ?4 AND value = ?5)"
+)
 _INSERT = (
     "INSERT INTO events (thread, position, parent, head, type, version, recorded_at, occurred_at, source, key, refs,"
     " hash, commitment, salt, secret, body, output)"
@@ -768,13 +772,24 @@ class SqliteBackend:
             row = self._db.execute("SELECT value FROM cache WHERE name = ?", (name,)).fetchone()
         return None if row is None else row[0]
 
-    def cache(self, name: str, value: bytes, thread: str) -> None:
-        """Keep a derived value; losing it loses nothing, so a store that cannot be written keeps none."""
+    def cache(self, name: str, value: bytes, thread: str, *, given: tuple[str, bytes] | None = None) -> bool:
+        """Keep a derived value, while the value given is there; a store that cannot be written keeps none.
+
+        Power loss may take it: nobody waits for the disk.
+        """
         if self._read_only:
-            return
+            return False
         with self._mutex, self._lock, self._writing:
             self._before_write()
-            self._db.execute("INSERT OR REPLACE INTO cache VALUES (?, ?, ?)", (name, self._number(thread), value))
+            number = self._number(thread)
+            self._set_synchronous(full=False)
+            try:
+                kept = self._db.execute(_CACHE, (name, number, value, *(given or (None, None)))).rowcount > 0
+            finally:
+                self._set_synchronous(full=self._durability == "full")
+            if self._wal_bytes > WAL_BYTES_HARD or self._owes:
+                self._checkpoint(self._db)
+        return kept
 
     def drop_cache(self, thread: str | None = None) -> None:
         """Drop the derived values of one thread, or all."""

@@ -7,10 +7,23 @@ ancestor of the later ones in it, so that path questions hop from branch to bran
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
+import msgspec
+
 from .errors import BrokenRecord, NoSuchNode
+
+
+class Packed(msgspec.Struct, frozen=True, array_like=True):
+    """A tree without its calls' ids, as bytes: arrays of 64-bit positions."""
+
+    branch: bytes
+    nodes: dict[int, bytes]
+    stem: dict[int, int]
+    results: bytes
+    answered: bytes
+    """The calls that the results answer, in their order."""
 
 
 class Tree:
@@ -28,6 +41,45 @@ class Tree:
         self._calls: dict[str, list[int]] = {}
         self._results: dict[int, list[int]] = {}
         self._answers: dict[int, int] = {}
+
+    # --- as bytes ---
+
+    def pack(self) -> Packed:
+        """Give the tree as bytes."""
+        return Packed(
+            branch=self._branch.tobytes(),
+            nodes={branch: nodes.tobytes() for branch, nodes in self._nodes.items()},
+            stem=self._stem,
+            results=array("q", self._answers.keys()).tobytes(),
+            answered=array("q", self._answers.values()).tobytes(),
+        )
+
+    @classmethod
+    def unpack(cls, packed: Packed) -> Tree:
+        """Give the tree that was packed."""
+        tree = cls()
+        tree._branch = array("q", packed.branch)
+        tree._nodes = {branch: array("q", nodes) for branch, nodes in packed.nodes.items()}
+        tree._stem = dict(packed.stem)
+        for branch, stem in sorted(tree._stem.items()):
+            if stem:
+                tree._forks.setdefault(stem, []).append(branch)
+        for result, call in zip(array("q", packed.results), array("q", packed.answered), strict=True):
+            tree.add_result(result, call)
+        return tree
+
+    def begins_like(self, other: Tree) -> bool:
+        """Whether this tree, as far as it goes, is the beginning of another."""
+        last = self.position
+        answers = {result: call for result, call in other._answers.items() if result <= last}
+        return (
+            self._branch == other._branch[: last + 1]
+            and self._stem == {branch: stem for branch, stem in other._stem.items() if branch <= last}
+            and self._answers == answers
+            and all(nodes == other._nodes[branch][: len(nodes)] for branch, nodes in self._nodes.items())
+        )
+
+    # --- growing and asking ---
 
     @property
     def position(self) -> int:
@@ -120,12 +172,18 @@ class Tree:
         found.reverse()
         return found
 
-    def path(self, leaf: int) -> list[int]:
-        """Give the positions of the nodes from the root to `leaf`."""
-        positions: list[int] = []
-        for branch, _, last in self.runs(leaf):
+    def path(self, leaf: int, first: int = 1) -> list[int]:
+        """Give the positions of the nodes from the root, or from position `first` on, to `leaf`."""
+        runs: list[array[int]] = []
+        node = self.require(leaf)
+        while node >= first:
+            branch = self._branch[node]
             nodes = self._nodes[branch]
-            positions.extend(nodes[: bisect_right(nodes, last)])
+            runs.append(nodes[bisect_left(nodes, first) : bisect_right(nodes, node)])
+            node = self._stem[branch]
+        positions: list[int] = []
+        for run in reversed(runs):
+            positions.extend(run)
         return positions
 
     def is_above(self, node: int, leaf: int) -> bool:

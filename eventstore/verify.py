@@ -19,6 +19,7 @@ from typing import Literal
 import msgspec
 from blake3 import blake3
 
+from . import tree_cache
 from .backend import Backend, Problem, Record, ThreadRow
 from .chain import Chain
 from .checks import NOTES, LogCheck, Surroundings
@@ -363,6 +364,7 @@ def _verify_full(
         listed = None if check.has_erasures else check.listed
         yield from check_listing(backend, row.thread, listed, spans[-1].last)
         yield from _check_uses(backend, row, check)
+        yield from _check_kept_tree(backend, row, check)
     except _DAMAGE as error:
         yield Problem("unreadable", f"its listing cannot be judged: {error}", row.thread)
 
@@ -392,6 +394,14 @@ def _check_uses(backend: Backend, row: ThreadRow, check: LogCheck) -> Iterator[P
     for name, position in own:
         if name not in kept and backend.attachment_size(name) is not None:
             yield Problem("attachment", f"{name[:16]} is not kept for this thread", row.thread, position)
+
+
+def _check_kept_tree(backend: Backend, row: ThreadRow, check: LogCheck) -> Iterator[Problem]:
+    """Compare the tree that is kept for other processes with the one that the rows gave."""
+    value = backend.cached(tree_cache.name(row.thread))
+    snapshot = None if value is None else tree_cache.unpacked(value)
+    if snapshot is not None and not snapshot.tree.begins_like(check.tree):
+        yield Problem("cache", "the tree that is kept beside the events is not theirs", row.thread)
 
 
 class Attachments:

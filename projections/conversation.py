@@ -180,7 +180,7 @@ class Store(eventstore.Store):
         """The newest prompts of threads in use, ready to be gone on from."""
         from .live import LiveThreads
 
-        return LiveThreads()
+        return LiveThreads(pages=True)
 
     def create_thread(self, **fields: Any) -> Thread:
         """Make a thread. See `convlog.eventstore.store.Store.create_thread`."""

@@ -81,7 +81,7 @@ class Derived:
     @property
     def marks(self) -> bytes:
         """The cache marks and where they stand."""
-        return request_v1.marks(self.request)
+        return request_v1.marks(self.request.fields, request_v1.numbered(self.request.items))
 
 
 def sample(count: int) -> list[int]:

@@ -157,12 +157,17 @@ def prepare(
     prompt = _prompt(thread, recipe, target, leaf, at)
     if record:
         prompt.call = _record(thread, prompt, capture=capture)
+        if (live := thread.store.live.get(thread, recipe)) is not None:
+            live.keep()
+        thread.store.log(thread.id).keep_tree()
     return prompt
 
 
 def _prompt(thread: Thread, recipe: derive.Recipe, target: Profile, leaf: int, at: int) -> Prompt:
     """Derive a prompt, going on from the last one of this thread where that can be."""
     at_head = leaf == thread.head and at == thread.position
+    if at_head:
+        _go_back(thread, recipe, leaf)
     found = thread.store.live.derive(thread, recipe, leaf, at) if at_head else None
     if found is None:
         prompt = Prompt(derived(thread, recipe, leaf, at), target, leaf, at)
@@ -171,6 +176,20 @@ def _prompt(thread: Thread, recipe: derive.Recipe, target: Profile, leaf: int, a
     prompt = Prompt(found[0], target, leaf, at)
     prompt.losing = _losing(thread, prompt) if found[1].losing is None else found[1].losing
     return prompt
+
+
+def _go_back(thread: Thread, recipe: derive.Recipe, leaf: int) -> None:
+    """Where no prompt is at hand to go on from, derive the last recorded one, if it was made so and on this path."""
+    from .replay import recipe_of
+
+    live = thread.store.live
+    if live.get(thread, recipe) is not None or (last := thread.last_manifest()) is None:
+        return
+    try:
+        if recipe_of(thread, last) == recipe and thread.tree.is_above(last.leaf, leaf):
+            live.derive(thread, recipe, last.leaf, last.at)
+    except (NotDerivable, NoSuchProjection):
+        return
 
 
 def newest_encoder(format_: str) -> str:

@@ -6,7 +6,7 @@ moving a mark changes no digest; the request's bytes are put together from them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 from blake3 import blake3
@@ -124,18 +124,21 @@ def links(request: Request) -> Iterator[bytes]:
             sign = b"+["
 
 
-def marks(request: Request, gap_at: int = 0, gap: int = 0) -> bytes:
-    """Give the marks and where they stand, as JSON; `gap` blocks without marks were left out before block `gap_at`."""
-    found: list[tuple[str | int, str]] = [
-        (field.name, field.marked.decode()) for field in request.fields if field.marked is not None
-    ]
-    number = 0
-    for item in request.items:
-        for block in item.blocks:
+def marks(fields: Sequence[Field], items: Iterable[tuple[int, Item]]) -> bytes:
+    """Give the marks and where they stand, as JSON, of fields and of items with the number of their first block."""
+    found: list[tuple[str | int, str]] = [(field.name, field.marked.decode()) for field in fields if field.marked]
+    for first, item in items:
+        for number, block in enumerate(item.blocks, first):
             if block.mark or block.after:
-                found.append((number + gap if number >= gap_at else number, (block.mark or block.after).decode()))
-            number += 1
+                found.append((number, (block.mark or block.after).decode()))
     return encode(found)
+
+
+def numbered(items: Iterable[Item], first: int = 0) -> Iterator[tuple[int, Item]]:
+    """Iterate over items with the number of their first block."""
+    for item in items:
+        yield first, item
+        first += len(item.blocks)
 
 
 def rolling(first: bytes, parts: Sequence[bytes]) -> list[bytes]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import convlog
 from convlog.eventstore.errors import AppendError, NotFound
+from convlog.eventstore.events import Document, Image, SegmentAdded, Source, Text, Todo
 from convlog.projections.derive import Derived
 from convlog.projections.errors import AwaitingApproval
 from convlog.projections.live import Live, LiveDerived
 from convlog.projections.material import derived
+from convlog.projections.registry import projection
 from convlog.projections.replay import replay
 
 from .conversations import Conversation, steps
@@ -84,7 +87,7 @@ def test_settled_turns_are_kept_and_not_derived_again(
         turn(thread, number)
         prompt = thread.prepare(assembler=assembler, model=model, tools=tools)
     assert isinstance(prompt.derived, LiveDerived)
-    window = {position for piece in prompt.derived.window.pieces for position in piece.sources}
+    window = {position for piece in prompt.derived.window.prompt.pieces for position in piece.sources}
     assert len(window) < 0.5 * len(thread.tree.path(thread.head))
     same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
     assert {replayed.verdict for replayed in replay(thread)} == {"exact"}
@@ -122,7 +125,7 @@ def test_what_only_kept_turns_call_stays_declared(
         prompt = thread.prepare(assembler="transcript@1", model=model)
     assert starts == 1
     assert isinstance(prompt.derived, LiveDerived)
-    said = {position for piece in prompt.derived.window.pieces for position in piece.sources}
+    said = {position for piece in prompt.derived.window.prompt.pieces for position in piece.sources}
     assert not said & {event.position for event in thread.path() if event.type == "tool.called"}
     same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
     # A tool that no turn called yet is declared from its first call on.
@@ -204,3 +207,191 @@ def test_a_late_result_of_a_kept_turn_is_seen(store: convlog.Store) -> None:
     prompt = thread.prepare(assembler="transcript@1", tools=TOOLS)
     same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
     assert "made" in prompt.body.decode()
+
+
+# --- what is kept although something stands between ---
+
+
+def starts_of(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Give a list that grows with every prompt for which the whole path is read."""
+    found: list[int] = []
+    start_over = Live._start_over
+
+    def noted(self: Live, leaf: int, at: int) -> None:
+        found.append(at)
+        start_over(self, leaf, at)
+
+    monkeypatch.setattr(Live, "_start_over", noted)
+    return found
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("assembler", ["turn-memory@6", "transcript@1"])
+def test_turns_behind_a_summary_are_kept(
+    store: convlog.Store, assembler: str, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = store.create_thread()
+    for number in range(3):
+        turn(thread, number)
+    path = thread.tree.path(thread.head)
+    thread.summarise(path[1], path[-1], "All well.")
+    starts = starts_of(monkeypatch)
+    for number in range(3, 14):
+        turn(thread, number)
+        thread.user(f"Question {number}, again?")
+        prompt = thread.prepare(assembler=assembler, model=model, tools=TOOLS)
+        same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+        thread.text("Yes.")
+        thread.end_turn()
+    assert len(starts) == 1
+    assert isinstance(prompt.derived, LiveDerived)
+    assert len(prompt.derived.window.prompt.pieces) < 0.5 * len(prompt.pieces)
+    assert prompt.losing == ()
+    assert {replayed.verdict for replayed in replay(thread)} == {"exact"}
+
+
+def test_a_second_summary_takes_over(store: convlog.Store) -> None:
+    thread = store.create_thread()
+    for number in range(20):
+        turn(thread, number)
+        prompt = thread.prepare(tools=TOOLS)
+        same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+        if number in {4, 10, 11}:
+            path = thread.tree.path(thread.head)
+            covered = 3 if number == 4 else 40
+            thread.summarise(path[covered], path[covered + 17], f"Summary {number}.")
+
+
+def test_a_retry_leaves_kept_what_comes_before(store: convlog.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    thread = store.create_thread()
+    starts = starts_of(monkeypatch)
+    for number in range(12):
+        turn(thread, number)
+        kept = thread.head
+        thread.user(f"Question {number}, at first?")
+        thread.prepare(tools=TOOLS)
+        thread.text("A poor answer.")
+        other = thread.head
+        thread.select(kept)
+        thread.user(f"Question {number}, better put?")
+        prompt = thread.prepare(tools=TOOLS)
+        same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+        thread.select(other)
+        prompt = thread.prepare(tools=TOOLS)
+        same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+        thread.end_turn()
+    assert len(starts) == 1
+
+
+def test_a_summary_of_another_branch_comes_back_with_it(store: convlog.Store) -> None:
+    thread = store.create_thread()
+    for number in range(4):
+        turn(thread, number)
+    fork = thread.head
+    turn(thread, 100)
+    other = thread.head
+    path = thread.tree.path(other)
+    thread.summarise(path[1], path[-1], "All of the other branch.")
+    thread.select(fork)
+    for number in range(4, 12):
+        turn(thread, number)
+        thread.prepare(tools=TOOLS)
+    thread.select(other)
+    thread.user("And here?")
+    prompt = thread.prepare(tools=TOOLS)
+    same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+
+
+def test_context_that_changes_every_turn_does_not_pile_up(store: convlog.Store) -> None:
+    thread = store.create_thread()
+    for number in range(12):
+        thread.context("date", f"Day {number}.")
+        thread.context("branch", "main" if number % 3 else None)
+        thread.todo([Todo(f"thing {number}", "pending")])
+        turn(thread, number)
+        prompt = thread.prepare(tools=TOOLS)
+        same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+    live = next(iter(store.live._live.values()))
+    assert [each.type for each in live._standing].count("context.set") <= 2
+    assert [each.type for each in live._standing].count("todo.written") == 1
+
+
+# --- what an encoder judges over a whole request ---
+
+PIXEL = bytes.fromhex("89504e470d0a1a0a0000000d4948445200000001000000010806000000")
+
+
+def picture(thread: convlog.Thread, number: int) -> None:
+    """Show so many pictures that a request soon has more than any model takes."""
+    name = thread.store.attach(PIXEL + bytes([number]))
+    thread.user([Text(text="See."), *[Image(media_type="image/png", attachment=name)] * 12])
+
+
+def document(thread: convlog.Thread, number: int) -> None:
+    """Show a document whose name others have too."""
+    name = thread.store.attach(b"%PDF-1.4 " + bytes([number]))
+    thread.user([Text(text="See."), Document(media_type="application/pdf", attachment=name, name="a")])
+
+
+def sealed(thread: convlog.Thread, number: int) -> None:
+    """Say what carries a seal or an id that was there before."""
+    thread.user("Go on.")
+    source = Source("model", provider="google", model="gemini-3-flash-preview")
+    thread.text(f"Going {number % 5}.", source=source)
+    thread.append(SegmentAdded(text=f"Gone {number}.", signature="c2VhbA=="), source=source)
+
+
+def compacted(thread: convlog.Thread, number: int) -> None:
+    """Let the provider compact the talk now and then."""
+    thread.user("Go on.")
+    if number % 4 == 3:
+        source = Source("model", provider="anthropic", model="claude-sonnet-4-6")
+        opaque = f'{{"type":"compaction","content":"So far {number}."}}'
+        thread.append(SegmentAdded(kind="opaque", opaque=opaque), source=source)
+    thread.text(f"Going {number}.")
+
+
+def called_again(thread: convlog.Thread, number: int) -> None:
+    """Call by ids that were used before."""
+    thread.user("Go on.")
+    thread.call(f"c{number % 5}", "Read", {"file_path": "/w/a.py"})
+    thread.result(f"c{number % 5}", f"output {number}")
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("assembler", ["turn-memory@6", "transcript@1"])
+@pytest.mark.parametrize("say", [picture, document, sealed, compacted, called_again])
+def test_what_an_encoder_judges_over_all_is_judged_over_all(
+    store: convlog.Store, assembler: str, model: str, say: Any
+) -> None:
+    thread = store.create_thread()
+    for number in range(16):
+        say(thread, number)
+        prompt = thread.prepare(assembler=assembler, model=model, tools=TOOLS)
+        same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+        thread.text(f"Answer {number}.")
+        thread.end_turn()
+
+
+def test_what_another_encoder_judges_is_not_known(store: convlog.Store) -> None:
+    """An encoder of somebody else's may look at the whole request, so nothing is kept for it unless it says so."""
+
+    @projection("counting", 1, "encoder")
+    def build(pieces: Any, target: Any, options: Any, attachments: Any) -> Any:
+        from convlog.projections.encoders.anthropic_v1 import build
+
+        request = build(pieces, target, options, attachments)
+        count = str(len(request.items)).encode()
+        return msgspec.structs.replace(
+            request,
+            items=tuple(
+                msgspec.structs.replace(item, opening=item.opening.replace(b'"role"', b'"of":' + count + b',"role"'))
+                for item in request.items
+            ),
+        )
+
+    thread = store.create_thread()
+    for number in range(8):
+        turn(thread, number)
+        prompt = thread.prepare(encoder="counting@1")
+        same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))

@@ -312,3 +312,18 @@ def derived_values_are_kept_until_they_are_dropped(place: Place) -> None:
     assert (backend.cached("a"), backend.cached("b")) == (None, b"\0\xff")
     backend.drop_cache()
     assert backend.cached("b") is None
+
+
+@rule
+def a_derived_value_is_kept_only_beside_the_one_it_is_given(place: Place) -> None:
+    store = place.open()
+    backend = store.backend
+    thread = store.create_thread().id
+    assert not backend.cache("a", b"1", thread, given=("base", b"x"))
+    assert backend.cache("base", b"x", thread)
+    assert backend.cache("a", b"1", thread, given=("base", b"x"))
+    assert not backend.cache("a", b"2", thread, given=("base", b"y"))
+    assert backend.cached("a") == b"1"
+    backend.drop_cache(thread)
+    assert not backend.cache("a", b"3", thread, given=("base", b"x"))
+    assert backend.cached("a") is None

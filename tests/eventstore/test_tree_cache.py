@@ -1,0 +1,203 @@
+"""A thread's tree is kept in the store for the next process, and is only ever the one that the events give."""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convlog.eventstore import log as logs
+from convlog.eventstore import tree_cache
+from convlog.eventstore.errors import StoreFull
+from convlog.eventstore.redaction import redact
+from convlog.eventstore.store import Store
+from convlog.eventstore.tree import Tree
+from convlog.eventstore.verify import verify_thread
+from tests.conftest import Stores
+from tests.stores import Place
+
+
+@pytest.fixture(autouse=True)
+def small_trees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a small tree be worth keeping."""
+    monkeypatch.setattr(logs, "TREE_EVENTS_MIN", 4)
+
+
+def grow(store: Store, thread: str, turns: int = 3) -> None:
+    """Let some turns happen, one answer of each given twice."""
+    handle = store.thread(thread)
+    for number in range(turns):
+        asked = handle.user(f"question {number}")
+        handle.call(f"c{number}", "Read", {})
+        handle.result(f"c{number}", "text")
+        handle.text("answer")
+        handle.text("another", parent=asked.position)
+
+
+def same(tree: Tree, other: Tree) -> bool:
+    return tree.position == other.position and tree.begins_like(other)
+
+
+def kept(store: Store, thread: str) -> tree_cache.Snapshot | None:
+    value = store.backend.cached(tree_cache.name(thread))
+    return None if value is None else tree_cache.unpacked(value)
+
+
+def grown(store: Store, thread: str) -> Tree:
+    """Give the tree as the events give it."""
+    tree = Tree()
+    for event in store.thread(thread).events():
+        tree.add(event.position, event.parent)
+        if (call := event.ref("answers")) is not None:
+            tree.add_result(event.position, call)
+    return tree
+
+
+def test_the_next_handle_reads_only_what_came_since(any_place: Place) -> None:
+    store = any_place.open()
+    thread = store.create_thread().id
+    grow(store, thread)
+    store.thread(thread).tree  # noqa: B018 - grown here
+    store.log(thread).keep_tree()
+    assert kept(store, thread) is not None
+    grow(store, thread, 1)
+    again = any_place.open()
+    read: list[int] = []
+    original = again.backend.read
+
+    def counted(name: str, first: int, last: int, **how: object):  # type: ignore[no-untyped-def] # the backend's own
+        for record in original(name, first, last, **how):  # type: ignore[arg-type]
+            read.append(record.position)
+            yield record
+
+    again.backend.read = counted  # type: ignore[method-assign, assignment]
+    tree = again.thread(thread).tree
+    assert min(read[1:]) > kept(store, thread).position  # type: ignore[union-attr]
+    assert same(tree, grown(store, thread))
+    positions = again.log(thread).positions_of(("tool.called",))
+    assert positions == store.log(thread).positions_of(("tool.called",))
+
+
+def test_a_fork_keeps_the_tree_of_its_whole_log(any_place: Place) -> None:
+    store = any_place.open()
+    origin = store.create_thread()
+    grow(store, origin.id)
+    fork = origin.fork()
+    grow(store, fork.id)
+    fork.tree  # noqa: B018 - grown here
+    store.log(fork.id).keep_tree()
+    again = any_place.open()
+    assert same(again.thread(fork.id).tree, grown(store, fork.id))
+    assert kept(again, fork.id) is not None
+
+
+def test_a_tree_is_kept_again_when_it_grew_by_a_part(store: Store) -> None:
+    thread = store.create_thread().id
+    grow(store, thread, 20)
+    log = store.log(thread)
+    log.tree  # noqa: B018 - grown here
+    log.keep_tree()
+    first = kept(store, thread)
+    grow(store, thread, 1)
+    log.keep_tree()
+    assert kept(store, thread) == first or kept(store, thread).position == first.position  # type: ignore[union-attr]
+    grow(store, thread, 4)
+    log.keep_tree()
+    assert kept(store, thread).position == log.position  # type: ignore[union-attr]
+
+
+def test_no_room_to_keep_a_tree_is_no_reason_to_fail(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    thread = store.create_thread().id
+    grow(store, thread)
+    store.thread(thread).tree  # noqa: B018 - grown here
+
+    def full(*_: object, **__: object) -> bool:
+        raise StoreFull("no room left")
+
+    monkeypatch.setattr(store.backend, "cache", full)
+    store.log(thread).keep_tree()
+    assert kept(store, thread) is None
+
+
+def test_an_erasure_drops_it_with_the_rest(any_store: Store) -> None:
+    thread = any_store.create_thread().id
+    grow(any_store, thread)
+    any_store.thread(thread).tree  # noqa: B018 - grown here
+    any_store.log(thread).keep_tree()
+    redact(any_store, thread, match="question 1", reason="asked for")
+    assert kept(any_store, thread) is None
+
+
+def replace(store: Store, thread: str, value: bytes) -> None:
+    connection = sqlite3.connect(store.place)
+    with connection:
+        connection.execute("UPDATE cache SET value = ? WHERE name = ?", (value, tree_cache.name(thread)))
+    connection.close()
+
+
+@pytest.mark.parametrize("at", [0, 40, -1])
+def test_a_damaged_one_is_grown_again(open_store: Stores, at: int) -> None:
+    store = open_store()
+    thread = store.create_thread().id
+    grow(store, thread)
+    store.thread(thread).tree  # noqa: B018 - grown here
+    store.log(thread).keep_tree()
+    value = bytearray(store.backend.cached(tree_cache.name(thread)) or b"")
+    value[at] ^= 1
+    replace(store, thread, bytes(value))
+    assert same(open_store().thread(thread).tree, grown(store, thread))
+
+
+def test_that_of_another_log_is_grown_again(open_store: Stores) -> None:
+    store = open_store()
+    one, two = store.create_thread().id, store.create_thread().id
+    grow(store, one)
+    grow(store, two, 5)
+    store.thread(one).tree  # noqa: B018 - grown here
+    store.log(one).keep_tree()
+    value = store.backend.cached(tree_cache.name(one)) or b""
+    store.backend.cache(tree_cache.name(two), value, two)
+    assert same(open_store().thread(two).tree, grown(store, two))
+
+
+def test_verify_finds_one_that_the_events_do_not_give(open_store: Stores, allow_damage: None) -> None:
+    store = open_store()
+    thread = store.create_thread().id
+    grow(store, thread)
+    tree = store.thread(thread).tree
+    store.log(thread).keep_tree()
+    assert list(verify_thread(store, thread)) == []
+    other = Tree()
+    for position in range(1, tree.position + 1):
+        other.add(position, position - 1 or None)
+    log = store.log(thread)
+    forged = tree_cache.packed(tree_cache.Snapshot(tree.position, log.hash, other, {"x": array("q", [2])}))
+    replace(store, thread, forged)
+    assert [problem.kind for problem in verify_thread(open_store(), thread)] == ["cache"]
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 10**6)), max_size=60))
+def test_a_tree_survives_being_packed(drawn: list[tuple[bool, int]]) -> None:
+    tree = Tree()
+    tree.add(1, None)
+    nodes = [1]
+    for position, (is_node, pick) in enumerate(drawn, 2):
+        tree.add(position, nodes[pick % len(nodes)] if is_node else None)
+        if is_node:
+            nodes.append(position)
+            if pick % 3 == 0:
+                tree.add_result(position, nodes[pick % (len(nodes) - 1)])
+    again = Tree.unpack(tree.pack())
+    assert same(again, tree)
+    assert same(tree, again)
+    for node in nodes:
+        assert again.path(node) == tree.path(node)
+        assert again.path(node, 5) == [position for position in tree.path(node) if position >= 5]
+        assert again.children(node) == tree.children(node)
+        assert again.results(node) == tree.results(node)
+        assert again.answered(node) == tree.answered(node)
+    assert again.branches() == tree.branches()
+    assert again.leaves() == tree.leaves()
