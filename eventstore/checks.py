@@ -21,6 +21,7 @@ Kinds of findings, all faults but the first two:
     manifest: a prompt's record contradicts the log: its key, or the hash of a stream that it read
     attachment: a used attachment is missing, or its bytes are not those of its name
     listing: the thread's row says otherwise than its events
+    cache: the tree that is kept for other processes is not the one that the events give
     unreadable: the backend cannot give the record
     engine: the engine's own check failed
     lost_tail: the tip kept elsewhere is not in the log

@@ -385,6 +385,7 @@ class CallPrepared(Body, frozen=True, kw_only=True):
     """The manifest: what one prompt was made of, by which versions, and the digest of its bytes."""
 
     TYPE = "call.prepared"
+    VERSION = 2
 
     assembler: str
     encoder: str
@@ -395,8 +396,8 @@ class CallPrepared(Body, frozen=True, kw_only=True):
     """Bytes of the request body."""
     blocks: int
     """Count of blocks in the request."""
-    digests: tuple[tuple[int, str], ...]
-    """(block count, first 8 bytes of the keyed hash, hex), at doubling counts and for the last 8."""
+    digests: str
+    """The first 8 bytes of keyed hashes of the prompt's beginnings, in the slots of `prompt_digests`, base64."""
     digest: str
     """The keyed hash of the whole request, hex."""
     digest_key_hash: str

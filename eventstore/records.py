@@ -299,7 +299,8 @@ def decode_body(type_: str, version: int, data: bytes) -> Any:
         if version == body.VERSION:
             return _decoders[type_].decode(data)
         return msgspec.convert(upcasters.upcast(type_, version, _decode_object(data)), body)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, ValueError, KeyError, TypeError) as error:
+        # An upcaster meets whatever somebody stored.
         raise BrokenRecord(f"a body of {type_} version {version} cannot be read: {error}") from None
 
 

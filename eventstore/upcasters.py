@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from . import prompt_digests
+
 Step = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -16,7 +18,14 @@ def turn_ended_1(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "state": "done" if body.get("error") is None else "error"}
 
 
+def call_prepared_1(body: dict[str, Any]) -> dict[str, Any]:
+    """Put the digests, which version 1 has as pairs of a number of blocks and hex, into slots."""
+    digests = {count: bytes.fromhex(digest) for count, digest in body["digests"]}
+    return {**body, "digests": prompt_digests.packed(digests, body["blocks"])}
+
+
 STEPS: dict[tuple[str, int], Step] = {
+    ("call.prepared", 1): call_prepared_1,
     ("turn.ended", 1): turn_ended_1,
 }
 """(event type, version read) to the function that gives the next version."""

@@ -8,6 +8,8 @@ from functools import cached_property
 import msgspec
 from blake3 import blake3
 
+from convlog.eventstore import prompt_digests
+
 from . import registry
 from .errors import NotDerivable
 from .stages import request_v1
@@ -16,10 +18,6 @@ from .stages.pieces_v1 import Document, Image, Piece, Result
 from .stages.request_v1 import Request
 from .stages.talk_v1 import MissingOutput
 from .stages.target_v1 import Attachments, MissingAttachment, Options, target
-
-DIGEST_CONTEXT = "convlog 1 prompt"
-SHORT_DIGEST_BYTES = 8
-RECENT_BLOCKS = 8
 
 
 class Recipe(msgspec.Struct, frozen=True):
@@ -66,12 +64,15 @@ class Derived:
         first = request_v1.start(self.request)
         return [first, *request_v1.rolling(first, list(request_v1.links(self.request)))]
 
-    def digests(self, key: bytes) -> tuple[tuple[int, str], ...]:
-        """Give (block count, short keyed digest) at doubling counts and for the last few blocks."""
-        return tuple((at, keyed(key, self.rolled(at))[: 2 * SHORT_DIGEST_BYTES]) for at in sample(self.count))
+    def digests(self, key: bytes) -> str:
+        """Give the short keyed digests of the prompt's beginnings, in their slots."""
+        found = {
+            count: short(key, self.rolled(count)) for count in prompt_digests.counts(self.count) if count is not None
+        }
+        return prompt_digests.packed(found, self.count)
 
     def rolled(self, count: int) -> bytes:
-        """Give r of the first so many blocks, for a count that `sample` names."""
+        """Give r of the first so many blocks, for a count that has a slot."""
         return self.rolling[count]
 
     def digest(self, key: bytes) -> str:
@@ -84,19 +85,14 @@ class Derived:
         return request_v1.marks(self.request.fields, request_v1.numbered(self.request.items))
 
 
-def sample(count: int) -> list[int]:
-    """Give the block counts whose digests are kept: 0, the powers of two, and the last few."""
-    doubling = [0]
-    power = 1
-    while power < count:
-        doubling.append(power)
-        power *= 2
-    return sorted({*doubling, *range(max(0, count - RECENT_BLOCKS), count + 1)})
-
-
 def keyed(key: bytes, data: bytes) -> str:
     """Give the keyed blake3 of some data, hex."""
     return blake3(data, key=key).hexdigest()
+
+
+def short(key: bytes, data: bytes) -> bytes:
+    """Give the first bytes of the keyed blake3 of some data."""
+    return blake3(data, key=key).digest(length=prompt_digests.DIGEST_BYTES)
 
 
 def attachments_needed(pieces: Sequence[Piece]) -> set[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from convlog.eventstore import prompt_digests
 from convlog.eventstore.errors import BrokenRecord
 from convlog.eventstore.events import CallPrepared
 
@@ -48,9 +49,9 @@ def difference_of(thread: Thread, prompt: derive.Derived, manifest: CallPrepared
     A capture, where one was kept, narrows the interval to one block.
     """
     equal, differing = -1, manifest.blocks
-    for count, short in manifest.digests:
+    for count, digest in prompt_digests.unpacked(manifest.digests, manifest.blocks):
         here = prompt.rolling[count] if count < len(prompt.rolling) else None
-        if here is not None and derive.keyed(key, here).startswith(short):
+        if here is not None and derive.short(key, here) == digest:
             equal = count
         else:
             differing = count

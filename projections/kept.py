@@ -12,7 +12,8 @@ from collections.abc import Collection, Iterator, Sequence
 import msgspec
 from blake3 import blake3
 
-from . import derive
+from convlog.eventstore import prompt_digests
+
 from .stages import pieces_v1 as kinds
 from .stages import request_v1
 from .stages.pieces_v1 import Call, Document, Foreign, Image, Piece, Reasoning, Result, Text
@@ -116,7 +117,7 @@ class Kept:
         self._put(settled)
         self.rolled.update(enumerate(settled.rolling, self.count + 1))
         self.count += len(settled.rolling)
-        recent = self.count - derive.RECENT_BLOCKS
+        recent = self.count - prompt_digests.RECENT
         for number in [number for number in self.rolled if self.lead_count < number < recent and number & (number - 1)]:
             del self.rolled[number]
 

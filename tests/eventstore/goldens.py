@@ -10,6 +10,7 @@ from blake3 import blake3
 from convlog.eventstore.backend import Backend
 from convlog.eventstore.events import CallPrepared, Document, Source, SummaryAdded, Text
 from convlog.eventstore.memory import MemoryBackend
+from convlog.eventstore.prompt_digests import packed
 from convlog.eventstore.ranges import covered_hash
 from convlog.eventstore.records import Draft
 from convlog.eventstore.redaction import redact
@@ -52,7 +53,7 @@ def small_thread(store: Store) -> Thread:
         at=fork.position,
         length=2,
         blocks=1,
-        digests=((1, "00" * 8),),
+        digests=packed({}, 1),
         digest="11" * 32,
         digest_key_hash=blake3(key).hexdigest(),
         profile=store.attach(b'{"name":"m-1"}'),

@@ -73,7 +73,7 @@ def prepared(thread: Thread, leaf: int, **fields: Any) -> Appended:
         at=thread.position,
         length=10,
         blocks=1,
-        digests=((1, "00" * 8),),
+        digests="",
         digest="11" * 32,
         digest_key_hash=blake3(key).hexdigest(),
         profile=thread.store.attach(b"{}"),

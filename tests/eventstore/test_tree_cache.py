@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from array import array
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -41,9 +42,21 @@ def same(tree: Tree, other: Tree) -> bool:
     return tree.position == other.position and tree.begins_like(other)
 
 
-def kept(store: Store, thread: str) -> tree_cache.Snapshot | None:
-    value = store.backend.cached(tree_cache.name(thread))
-    return None if value is None else tree_cache.unpacked(value)
+def is_kept(store: Store, thread: str) -> bool:
+    return store.backend.cached(tree_cache.name(thread)) is not None
+
+
+def kept(store: Store, thread: str) -> tree_cache.Snapshot:
+    snapshot = tree_cache.unpacked(store.backend.cached(tree_cache.name(thread)) or b"")
+    assert snapshot is not None
+    return snapshot
+
+
+def keep(store: Store, thread: str) -> Tree:
+    """Grow the tree, and keep it."""
+    tree = store.thread(thread).tree
+    store.log(thread).keep_tree()
+    return tree
 
 
 def grown(store: Store, thread: str) -> Tree:
@@ -56,26 +69,25 @@ def grown(store: Store, thread: str) -> Tree:
     return tree
 
 
-def test_the_next_handle_reads_only_what_came_since(any_place: Place) -> None:
+def test_the_next_handle_reads_only_what_came_since(any_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     store = any_place.open()
     thread = store.create_thread().id
     grow(store, thread)
-    store.thread(thread).tree  # noqa: B018 - grown here
-    store.log(thread).keep_tree()
-    assert kept(store, thread) is not None
+    keep(store, thread)
     grow(store, thread, 1)
     again = any_place.open()
-    read: list[int] = []
-    original = again.backend.read
+    first: list[int] = []
+    read = again.backend.read
 
-    def counted(name: str, first: int, last: int, **how: object):  # type: ignore[no-untyped-def] # the backend's own
-        for record in original(name, first, last, **how):  # type: ignore[arg-type]
-            read.append(record.position)
-            yield record
+    def noted(name: str, start: int, *rest: Any, **how: Any) -> Any:
+        first.append(start)
+        return read(name, start, *rest, **how)
 
-    again.backend.read = counted  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(again.backend, "read", noted)
     tree = again.thread(thread).tree
-    assert min(read[1:]) > kept(store, thread).position  # type: ignore[union-attr]
+    # The event that proves whose tree it is, and what came after it.
+    position = kept(store, thread).position
+    assert sorted(first) == [position, position + 1]
     assert same(tree, grown(store, thread))
     positions = again.log(thread).positions_of(("tool.called",))
     assert positions == store.log(thread).positions_of(("tool.called",))
@@ -87,48 +99,44 @@ def test_a_fork_keeps_the_tree_of_its_whole_log(any_place: Place) -> None:
     grow(store, origin.id)
     fork = origin.fork()
     grow(store, fork.id)
-    fork.tree  # noqa: B018 - grown here
-    store.log(fork.id).keep_tree()
+    keep(store, fork.id)
     again = any_place.open()
     assert same(again.thread(fork.id).tree, grown(store, fork.id))
-    assert kept(again, fork.id) is not None
+    assert is_kept(again, fork.id)
 
 
 def test_a_tree_is_kept_again_when_it_grew_by_a_part(store: Store) -> None:
     thread = store.create_thread().id
     grow(store, thread, 20)
-    log = store.log(thread)
-    log.tree  # noqa: B018 - grown here
-    log.keep_tree()
-    first = kept(store, thread)
+    keep(store, thread)
+    first = kept(store, thread).position
     grow(store, thread, 1)
-    log.keep_tree()
-    assert kept(store, thread) == first or kept(store, thread).position == first.position  # type: ignore[union-attr]
+    keep(store, thread)
+    assert kept(store, thread).position == first
     grow(store, thread, 4)
-    log.keep_tree()
-    assert kept(store, thread).position == log.position  # type: ignore[union-attr]
+    keep(store, thread)
+    assert kept(store, thread).position == store.thread(thread).position
 
 
 def test_no_room_to_keep_a_tree_is_no_reason_to_fail(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     thread = store.create_thread().id
     grow(store, thread)
-    store.thread(thread).tree  # noqa: B018 - grown here
 
-    def full(*_: object, **__: object) -> bool:
+    def full(*_: Any, **__: Any) -> bool:
         raise StoreFull("no room left")
 
     monkeypatch.setattr(store.backend, "cache", full)
-    store.log(thread).keep_tree()
-    assert kept(store, thread) is None
+    keep(store, thread)
+    assert not is_kept(store, thread)
 
 
 def test_an_erasure_drops_it_with_the_rest(any_store: Store) -> None:
     thread = any_store.create_thread().id
     grow(any_store, thread)
-    any_store.thread(thread).tree  # noqa: B018 - grown here
-    any_store.log(thread).keep_tree()
+    keep(any_store, thread)
+    assert is_kept(any_store, thread)
     redact(any_store, thread, match="question 1", reason="asked for")
-    assert kept(any_store, thread) is None
+    assert not is_kept(any_store, thread)
 
 
 def replace(store: Store, thread: str, value: bytes) -> None:
@@ -143,8 +151,7 @@ def test_a_damaged_one_is_grown_again(open_store: Stores, at: int) -> None:
     store = open_store()
     thread = store.create_thread().id
     grow(store, thread)
-    store.thread(thread).tree  # noqa: B018 - grown here
-    store.log(thread).keep_tree()
+    keep(store, thread)
     value = bytearray(store.backend.cached(tree_cache.name(thread)) or b"")
     value[at] ^= 1
     replace(store, thread, bytes(value))
@@ -156,8 +163,7 @@ def test_that_of_another_log_is_grown_again(open_store: Stores) -> None:
     one, two = store.create_thread().id, store.create_thread().id
     grow(store, one)
     grow(store, two, 5)
-    store.thread(one).tree  # noqa: B018 - grown here
-    store.log(one).keep_tree()
+    keep(store, one)
     value = store.backend.cached(tree_cache.name(one)) or b""
     store.backend.cache(tree_cache.name(two), value, two)
     assert same(open_store().thread(two).tree, grown(store, two))
@@ -167,8 +173,7 @@ def test_verify_finds_one_that_the_events_do_not_give(open_store: Stores, allow_
     store = open_store()
     thread = store.create_thread().id
     grow(store, thread)
-    tree = store.thread(thread).tree
-    store.log(thread).keep_tree()
+    tree = keep(store, thread)
     assert list(verify_thread(store, thread)) == []
     other = Tree()
     for position in range(1, tree.position + 1):

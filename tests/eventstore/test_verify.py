@@ -53,7 +53,7 @@ def prompt(thread: Thread, **fields: Any) -> int:
         at=thread.position,
         length=2,
         blocks=1,
-        digests=(),
+        digests="",
         digest="11" * 32,
         digest_key_hash=blake3(key).hexdigest(),
         profile=thread.store.attach(b"{}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,9 @@ from convlog.eventstore.events import (
     ToolReturned,
     ToolsSet,
 )
+from convlog.eventstore.prompt_digests import unpacked
 from convlog.eventstore.redaction import redact
 from convlog.projections.conversation import Store, Thread
-from convlog.projections.derive import sample
 from convlog.projections.errors import (
     AwaitingApproval,
     BadProjection,
@@ -79,11 +80,48 @@ def test_a_manifest_says_what_went_in_by_which_versions_and_the_digest_of_the_by
     assert thread.head == 2
 
 
-def test_the_digests_kept_are_those_at_doubling_counts_and_of_the_last_blocks() -> None:
-    assert sample(0) == [0]
-    assert sample(3) == [0, 1, 2, 3]
-    assert sample(40) == [0, 1, 2, 4, 8, 16, 32, 33, 34, 35, 36, 37, 38, 39, 40]
-    assert len(sample(1_000_000)) < 32
+def test_a_manifest_is_as_large_at_any_call(thread: Thread) -> None:
+    sizes = []
+    for number in range(120):
+        thread.user(f"Question {number}?")
+        prompt = thread.prepare()
+        record = next(thread.records([prompt.call or 0]))
+        sizes.append(len(record.body or b""))
+        thread.text("Answer.")
+        thread.end_turn()
+    # Positions and counts have more figures, and that is all.
+    assert sizes[-1] - sizes[9] < 24
+
+
+def test_the_digests_are_those_that_the_page_on_the_file_describes(thread: Thread) -> None:
+    """Made again from the request's bytes alone, with none of our code."""
+    for number in range(12):
+        thread.user(f"Question {number}?")
+        thread.text("Half of it.")
+        thread.text("The other half.")
+        thread.end_turn()
+    prompt = thread.prepare(options=Options(cache=False), assembler="transcript@1")
+    found, key = manifest(thread, prompt), thread.event(prompt.call or 0).secret
+    assert key is not None
+    members = msgspec.json.decode(prompt.body, type=dict[str, msgspec.Raw])
+    around = b",".join(
+        b'"%s":%s' % (name.encode(), b"[]" if name == "messages" else bytes(raw)) for name, raw in members.items()
+    )
+    rolled = [blake3(b"{" + around + b"}").digest()]
+    for message in msgspec.json.decode(members["messages"], type=list[dict[str, msgspec.Raw]]):
+        for sign, block in zip(
+            "|" + "+" * 99, msgspec.json.decode(message["content"], type=list[msgspec.Raw]), strict=False
+        ):
+            link = sign.encode() + b"[" + bytes(message["role"]) + b"," + bytes(block) + b"]"
+            rolled.append(blake3(rolled[-1] + len(link).to_bytes(8, "little") + link).digest())
+    assert found.blocks == len(rolled) - 1 > 30
+    assert found.digest == blake3(rolled[-1] + b"[]", key=key).hexdigest()
+    slots = base64.b64decode(found.digests)
+    counts = [0, *(1 << power for power in range(22)), *range(found.blocks - 8, found.blocks + 1)]
+    for slot, count in enumerate(counts):
+        empty = slot in range(1, 23) and count >= found.blocks - 8
+        short = bytes(8) if empty else blake3(rolled[count], key=key).digest(length=8)
+        assert slots[8 * slot : 8 * slot + 8] == short
 
 
 def test_the_request_is_plain_python_and_says_what_the_bytes_say(thread: Thread) -> None:
@@ -98,7 +136,9 @@ def test_two_manifests_of_one_prompt_share_no_digest(thread: Thread) -> None:
     thread.user("Why?")
     one, two = (manifest(thread, thread.prepare()) for _ in range(2))
     assert one.digest != two.digest
-    assert not {short for _, short in one.digests} & {short for _, short in two.digests}
+    found = [{digest for _, digest in unpacked(each.digests, each.blocks)} for each in (one, two)]
+    assert len(found[0]) > 1
+    assert not found[0] & found[1]
 
 
 def test_a_prompt_that_is_not_recorded_leaves_no_trace(thread: Thread) -> None:

@@ -11,6 +11,7 @@ import pytest
 from convlog.eventstore.events import CallFinished, CallPrepared
 from convlog.eventstore.native import export_thread
 from convlog.eventstore.native_import import import_native
+from convlog.eventstore.prompt_digests import packed
 from convlog.eventstore.records import Draft
 from convlog.eventstore.redaction import redact
 from convlog.projections import freeze, prepare, profiles
@@ -322,7 +323,7 @@ def test_options_and_parameters_of_a_newer_program_are_a_missing_version(thread:
 
 def test_a_digest_that_is_not_the_prompts_differs_though_no_version_changed(thread: Thread) -> None:
     talk(thread, 1)
-    found = forged(thread, digests=((0, "0" * 16),), digest="0" * 64)
+    found = forged(thread, digests=packed({0: b"0" * 8}, 1), digest="0" * 64)
     assert found.verdict == "differs"
     found = forged(thread, digest="0" * 64)
     assert found.difference is not None
