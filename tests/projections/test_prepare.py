@@ -108,11 +108,11 @@ def test_the_digests_are_those_that_the_page_on_the_file_describes(thread: Threa
         b'"%s":%s' % (name.encode(), b"[]" if name == "messages" else bytes(raw)) for name, raw in members.items()
     )
     rolled = [blake3(b"{" + around + b"}").digest()]
-    for message in msgspec.json.decode(members["messages"], type=list[dict[str, msgspec.Raw]]):
+    for entry in msgspec.json.decode(members["messages"], type=list[dict[str, msgspec.Raw]]):
         for sign, block in zip(
-            "|" + "+" * 99, msgspec.json.decode(message["content"], type=list[msgspec.Raw]), strict=False
+            "|" + "+" * 99, msgspec.json.decode(entry["content"], type=list[msgspec.Raw]), strict=False
         ):
-            link = sign.encode() + b"[" + bytes(message["role"]) + b"," + bytes(block) + b"]"
+            link = sign.encode() + b"[" + bytes(entry["role"]) + b"," + bytes(block) + b"]"
             rolled.append(blake3(rolled[-1] + len(link).to_bytes(8, "little") + link).digest())
     assert found.blocks == len(rolled) - 1 > 30
     assert found.digest == blake3(rolled[-1] + b"[]", key=key).hexdigest()
