@@ -158,7 +158,7 @@ class SqliteBackend:
         )
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
         self._connection, self._writer = connection, connection.cursor()
-        for pragma in ("trusted_schema=OFF", "recursive_triggers=ON", "secure_delete=ON", "cache_size=-16000"):
+        for pragma in ("trusted_schema=OFF", "recursive_triggers=ON", "secure_delete=ON", "cache_size=-4000"):
             connection.execute(f"PRAGMA {pragma}")
         self._read_header(connection)
         if not self._read_only:
