@@ -31,6 +31,8 @@ def run(sizes: Sizes, folder: Path) -> Iterator[Figure]:
     """Measure deriving."""
     yield from _from_scratch(sizes)
     yield _next_prompt(sizes)
+    yield _behind_a_summary(sizes)
+    yield from _next_process(sizes, folder)
     yield from _manifests(sizes, folder)
     yield from _audits(sizes, folder)
 
@@ -82,10 +84,26 @@ def _next_prompt(sizes: Sizes) -> Figure:
     )
 
 
-def _live(sizes: Sizes, count: int) -> float:
+def _behind_a_summary(sizes: Sizes) -> Figure:
+    """The first tenth of the turns is summarised before the prompts are made."""
+    times = [_live(sizes, sizes.turns_read, share) for share in (0.0, 0.1)]
+    return Figure(
+        name=f"next prompt of a live thread of {sizes.turns_read:,} turns behind a summary, of one without",
+        value=times[1] / times[0],
+        limit=2.0,
+        note=f"{times[1] * 1e6:,.0f} us : {times[0] * 1e6:,.0f} us",
+    )
+
+
+def _live(sizes: Sizes, count: int, summarised: float = 0.0) -> float:
     with convlog.open(":memory:") as store:
         thread = store.create_thread()
         fill(thread, count)
+        if summarised:
+            path = thread.tree.path(thread.head)
+            ends = (event.position for event in thread.events(types=("turn.ended",), bodies=False))
+            last = thread.event(list(ends)[int(count * summarised)]).body.node
+            thread.summarise(path[1], last, "They fixed what was broken.")
         thread.user("First?")
         thread.prepare(tools=TOOLS)
         seconds = []
@@ -96,6 +114,45 @@ def _live(sizes: Sizes, count: int) -> float:
             thread.user("And now?")
             seconds.append(timed(lambda: thread.prepare(tools=TOOLS)))
         return median(seconds[sizes.runs :])
+
+
+# --- the next process ---
+
+
+def _next_process(sizes: Sizes, folder: Path) -> Iterator[Figure]:
+    """A handle that knows nothing yet opens the store, prepares and records; what processes import is not counted."""
+    with TemporaryDirectory(dir=folder) as name:
+        path = Path(name) / "next.db"
+        with convlog.open(path, durability="process") as store:
+            thread = store.create_thread()
+            fill(thread, sizes.turns_read)
+            lines = [
+                msgspec.json.encode([msgspec.Raw(each.body or b"null"), (each.output or b"").decode()])
+                for each in material(thread).path
+            ]
+            thread.user("First?")
+            for _ in range(2):
+                thread.prepare(tools=TOOLS)
+
+        def prepare() -> None:
+            with convlog.open(path, durability="process") as store:
+                store.latest().prepare(tools=TOOLS)
+
+        def prepare_without() -> None:
+            with convlog.open(path, durability="process") as store:
+                store.backend.drop_cache()
+                store.latest().prepare(tools=TOOLS)
+
+        kept, without, floor = repeated(
+            sizes.runs, prepare, prepare_without, lambda: [msgspec.json.decode(line) for line in lines]
+        )
+        for times, what, limit in ((kept, "with what was kept", 0.5), (without, "with nothing kept", None)):
+            yield Figure(
+                name=f"open and prepare at {sizes.turns_read:,} turns {what}, of decoding the thread",
+                value=median(times) / median(floor),
+                limit=limit,
+                note=f"{median(times) * 1e3:,.1f} ms : {median(floor) * 1e3:,.1f} ms",
+            )
 
 
 # --- manifests ---
@@ -128,8 +185,8 @@ def _manifests(sizes: Sizes, folder: Path) -> Iterator[Figure]:
         yield Figure(
             name=f"manifest, size at call {len(bodies):,} of that at call 10",
             value=late / early,
-            limit=1.5,
-            note=f"{late:,} B : {early:,} B; the digests kept grow by one for each doubling",
+            limit=1.05,
+            note=f"{late:,} B : {early:,} B",
         )
 
 
