@@ -64,8 +64,9 @@ class Tree:
         for branch, stem in sorted(tree._stem.items()):
             if stem:
                 tree._forks.setdefault(stem, []).append(branch)
-        for result, call in zip(array("q", packed.results), array("q", packed.answered), strict=True):
-            tree.add_result(result, call)
+        tree._answers = dict(zip(array("q", packed.results), array("q", packed.answered), strict=True))
+        for result, call in tree._answers.items():
+            tree._results.setdefault(call, []).append(result)
         return tree
 
     def begins_like(self, other: Tree) -> bool:

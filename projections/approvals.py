@@ -18,7 +18,7 @@ def open_approval(thread: Thread, leaf: int) -> int | None:
     An answer closes the approval that it refers to (`answers`), or else the last one asked. The result of a call closes
     what was asked about that call, and an input of the user closes all: the talk went on without.
     """
-    asked = [event.position for event in thread.events(last=leaf, types=(ApprovalAsked.TYPE,), bodies=False)]
+    asked = thread.store.log(thread.id).positions_of((ApprovalAsked.TYPE,), last=leaf)
     if not asked:
         return None
     tree = thread.tree
