@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 
 @click.command()
+@click.option("--drop-cache", is_flag=True, help="Drop the derived values; they are made again when needed.")
 @click.pass_context
-def command(ctx: click.Context) -> None:
+def command(ctx: click.Context, *, drop_cache: bool) -> None:
     """Say which store is used, why, and how it is.
 
     Reads all headers, not the bodies; `verify` checks those. Exit code 1 where something needs attention.
@@ -35,8 +36,11 @@ def command(ctx: click.Context) -> None:
     if not shell.as_json:
         _files(shell, files)
         _holders(shell, holders)
-    with shell.open() as store:
+    with shell.open(write=drop_cache) as store:
         found = health.writers(store)
+        cache_size = store.backend.cache_size()
+        if drop_cache:
+            store.backend.drop_cache()
     attention = _attention(files, holders, found)
     if shell.as_json:
         shell.emit(
@@ -48,10 +52,14 @@ def command(ctx: click.Context) -> None:
             files=files,
             holders=holders,
             writers=found,
+            cache_size=cache_size,
+            cache_dropped=drop_cache,
             attention=attention,
         )
     else:
         _writers(shell, found)
+        dropped = ", dropped now: new events take their room" if drop_cache else ""
+        _say(shell, "cache", f"{size(cache_size)} of derived values{dropped}")
     for words in attention:
         shell.warn(f"attention: {words}")
     if attention:

@@ -215,8 +215,11 @@ class Backend(Protocol):
             given: the name of another value and that value: kept only while it is there, unchanged.
         """
 
-    def drop_cache(self, thread: str | None = None) -> None:
-        """Drop the derived values of one thread, or all."""
+    def cache_size(self) -> int:
+        """Give the bytes of all derived values."""
+
+    def drop_cache(self) -> None:
+        """Drop all derived values."""
 
     def check(self) -> Iterator[Problem]:
         """Let the engine check itself."""

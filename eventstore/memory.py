@@ -321,14 +321,17 @@ class MemoryBackend:
             self._cache[name] = (thread, value)
             return True
 
-    def drop_cache(self, thread: str | None = None) -> None:
-        """Drop the derived values of one thread, or all."""
+    def cache_size(self) -> int:
+        """Give the bytes of all derived values."""
         with self._mutex:
             self._require_open()
-            if thread is None:
-                self._cache.clear()
-            else:
-                self._cache = {name: kept for name, kept in self._cache.items() if kept[0] != thread}
+            return sum(len(value) for _, value in self._cache.values())
+
+    def drop_cache(self) -> None:
+        """Drop all derived values."""
+        with self._mutex:
+            self._require_open()
+            self._cache.clear()
 
     def check(self) -> Iterator[Problem]:
         """Find nothing: there is no engine below that could be damaged."""

@@ -773,10 +773,7 @@ class SqliteBackend:
         return None if row is None else row[0]
 
     def cache(self, name: str, value: bytes, thread: str, *, given: tuple[str, bytes] | None = None) -> bool:
-        """Keep a derived value, while the value given is there; a store that cannot be written keeps none.
-
-        Power loss may take it: nobody waits for the disk.
-        """
+        """Keep a derived value, while the value given is there and writing is allowed; nobody waits for the disk."""
         if self._read_only:
             return False
         with self._mutex, self._lock, self._writing:
@@ -791,14 +788,16 @@ class SqliteBackend:
                 self._checkpoint(self._db)
         return kept
 
-    def drop_cache(self, thread: str | None = None) -> None:
-        """Drop the derived values of one thread, or all."""
+    def cache_size(self) -> int:
+        """Give the bytes of all derived values."""
+        with self._mutex, self._reading:
+            return int(self._db.execute("SELECT coalesce(sum(length(value)), 0) FROM cache").fetchone()[0])
+
+    def drop_cache(self) -> None:
+        """Drop all derived values."""
         with self._mutex, self._lock, self._writing:
             self._before_write()
-            if thread is None:
-                self._db.execute("DELETE FROM cache")
-            else:
-                self._db.execute("DELETE FROM cache WHERE thread = ?", (self._number(thread),))
+            self._db.execute("DELETE FROM cache")
 
     def check(self) -> Iterator[Problem]:
         """Let the engine check itself."""

@@ -321,6 +321,16 @@ def test_doctor_as_json(run: Run, db: Path) -> None:
     assert found["writers"]["keyless"]["model"] == [3, 4]
 
 
+def test_doctor_drops_derived_values_when_asked(run: Run, db: Path) -> None:
+    with open_store(db) as store:
+        thread = next(store.threads()).thread
+        store.backend.cache("a", b"123", thread)
+    assert "cache     3 B of derived values\n" in run("-d", db, "doctor").stdout
+    assert "3 B of derived values, dropped now" in run("-d", db, "doctor", "--drop-cache").stdout
+    (found,) = lines(run("-d", db, "doctor", "--json").stdout)
+    assert (found["cache_size"], found["cache_dropped"]) == (0, False)
+
+
 def test_doctor_without_a_store_still_tells_where_it_looked(run: Run) -> None:
     result = run("doctor")
     assert result.exit_code == 3
