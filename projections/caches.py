@@ -35,7 +35,9 @@ DIGEST_BYTES = 32
 PAGE_BYTES_MAX = 16 * 1024 * 1024
 """No provider takes a prompt this long."""
 
-MADE_BY = ("caches.py", "derive.py", "kept.py", "live.py", "material.py")
+MADE_BY = (
+    *("caches.py", "derive.py", "kept.py", "live.py", "live_derived.py", "material.py", "reach.py", "window.py"),
+)
 """The files, beside the versions' own, that pages hang on."""
 
 

@@ -93,6 +93,13 @@ class Kept:
         """Names of tools that these turns call and nobody declared, in the order of the calls."""
         self.summary: KeptSummary | None = None
 
+    def copy(self) -> Kept:
+        """Give another that grows apart from this one."""
+        lead = [self.rolled[number] for number in range(self.lead_count + 1)]
+        found = Kept(lead)
+        found.add(self.since(0, 0))
+        return found
+
     def goes_on_from(self, lead: Sequence[bytes]) -> bool:
         """Whether what stands before the talk is the same as when this was kept."""
         return self.lead_count == len(lead) - 1 and self.rolled[self.lead_count] == lead[-1]

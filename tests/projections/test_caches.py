@@ -52,7 +52,7 @@ def restored(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def noted(self: Live, leaf: int, at: int) -> bool:
         if restore(self, leaf, at):
-            found.append(len(self._thread.tree.path(leaf, self._first)))
+            found.append(len(self._thread.tree.path(leaf, self._here.first)))
             return True
         return False
 

@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 import convlog
 from convlog.eventstore.errors import AppendError, NotFound
 from convlog.eventstore.events import Document, Image, SegmentAdded, Source, Text, Todo
+from convlog.projections import live
 from convlog.projections.derive import Derived
 from convlog.projections.errors import AwaitingApproval
-from convlog.projections.live import Live, LiveDerived
+from convlog.projections.live import Live
+from convlog.projections.live_derived import LiveDerived
 from convlog.projections.material import derived
+from convlog.projections.prepare import Prompt
 from convlog.projections.registry import projection
 from convlog.projections.replay import replay
 
@@ -311,9 +314,149 @@ def test_context_that_changes_every_turn_does_not_pile_up(store: convlog.Store) 
         turn(thread, number)
         prompt = thread.prepare(tools=TOOLS)
         same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
-    live = next(iter(store.live._live.values()))
-    assert [each.type for each in live._standing].count("context.set") <= 2
-    assert [each.type for each in live._standing].count("todo.written") == 1
+    found = next(iter(store.live._live.values()))
+    assert [each.type for each in found._here.standing].count("context.set") <= 2
+    assert [each.type for each in found._here.standing].count("todo.written") == 1
+
+
+# --- a long open turn ---
+
+
+def step(thread: convlog.Thread, number: int, calls: int = 1) -> None:
+    """Let the model think, speak and call, and the tools answer."""
+    thread.reasoning(f"Thinking {number}.", signature="c2VhbA==" if number == 7 else None)
+    thread.text(f"Step {number}.")
+    for call in range(calls):
+        thread.call(f"s{number}-{call}", "Read", {"file_path": f"/w/{call}.py"})
+    for call in reversed(range(calls)):
+        thread.result(f"s{number}-{call}", f"output {number} {call}")
+
+
+def in_turn(prompt: Prompt) -> bool:
+    """Whether the prompt's window begins within a turn."""
+    assert isinstance(prompt.derived, LiveDerived)
+    return prompt.derived.window.talk[0].role not in {"user", "system"}
+
+
+@pytest.fixture
+def short_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "NODES_IN_TURN", 12)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("assembler", ["turn-memory@6", "transcript@1"])
+@pytest.mark.parametrize("tools", [TOOLS, None], ids=["declared", "undeclared"])
+def test_the_steps_of_a_long_turn_are_kept_until_it_ends(
+    store: convlog.Store,
+    short_windows: None,
+    monkeypatch: pytest.MonkeyPatch,
+    assembler: str,
+    model: str,
+    tools: list[dict[str, Any]] | None,
+) -> None:
+    thread = store.create_thread()
+    for number in range(4):
+        turn(thread, number)
+    thread.summarise(2, thread.head, "All well.")
+    turn(thread, 4)
+    starts = starts_of(monkeypatch)
+    for round_ in range(2):
+        thread.user([Text(text="Do it all."), Text(text=f"Round {round_}.")])
+        within = []
+        for number in range(24):
+            step(thread, 100 * round_ + number, calls=1 + number % 3)
+            prompt = thread.prepare(assembler=assembler, model=model, tools=tools)
+            same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+            within.append(in_turn(prompt))
+        assert within[-12:] == [True] * 12
+        assert prompt.losing == ()
+        thread.text("All done.")
+        thread.end_turn()
+        prompt = thread.prepare(assembler=assembler, model=model, tools=tools)
+        same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+    assert len(starts) == 1
+    assert {replayed.verdict for replayed in replay(thread)} == {"exact"}
+
+
+def steered(thread: convlog.Thread) -> None:
+    """Say something to the running agent."""
+    thread.user("Rather otherwise.", steer=True)
+
+
+def interrupted(thread: convlog.Thread) -> None:
+    """Begin another turn."""
+    thread.user("Something else.")
+
+
+def cut_short(thread: convlog.Thread) -> None:
+    """End the turn before it is done."""
+    thread.end_turn("error", error="the provider hung up")
+
+
+def answered_late(thread: convlog.Thread) -> None:
+    """Answer a call of the turn's first step."""
+    thread.result("slow", "at last")
+
+
+def todo_written(thread: convlog.Thread) -> None:
+    """Change what stands behind the talk."""
+    thread.todo([Todo("go on", "in_progress")])
+
+
+def gone_back(thread: convlog.Thread) -> None:
+    """Try the turn again from one of its first steps."""
+    thread.select([event.position for event in thread.path() if event.type == "tool.returned"][2])
+
+
+def summed_up(thread: convlog.Thread) -> None:
+    """Summarise the first steps."""
+    path = list(thread.path())
+    answered = [index for index, event in enumerate(path) if event.type == "tool.returned"]
+    first, last = answered[4] + 1, answered[9]
+    thread.summarise(path[first].position, path[last].position, "Five steps were taken.")
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-4-6", "gpt-5.4", "bedrock-claude"])
+@pytest.mark.parametrize("assembler", ["turn-memory@6", "transcript@1"])
+@pytest.mark.parametrize(
+    "happens", [steered, interrupted, cut_short, answered_late, todo_written, gone_back, summed_up]
+)
+def test_what_happens_in_a_long_turn_is_seen(
+    store: convlog.Store, short_windows: None, assembler: str, model: str, happens: Any
+) -> None:
+    thread = store.create_thread()
+    turn(thread, 0)
+    thread.user("Do it all.")
+    thread.call("slow", "Bash", {"command": "make"})
+    for number in range(20):
+        step(thread, number)
+        thread.prepare(assembler=assembler, model=model, tools=TOOLS)
+    happens(thread)
+    for number in range(100, 114):
+        prompt = thread.prepare(assembler=assembler, model=model, tools=TOOLS)
+        same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+        step(thread, number)
+
+
+def test_many_calls_in_one_step_do_not_hide_where_marks_stand(store: convlog.Store, short_windows: None) -> None:
+    thread = store.create_thread()
+    thread.user("Do it all.")
+    for number in range(24):
+        step(thread, number, calls=40 if number % 5 == 4 else 1)
+        prompt = thread.prepare(tools=TOOLS)
+        same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+
+
+def test_steps_are_on_no_page(store: convlog.Store, short_windows: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages are of settled turns: a turn that is open reads otherwise when it ends."""
+    monkeypatch.setattr(live, "NODES_PER_PAGE", 1)
+    thread = store.create_thread()
+    thread.user("Do it all.")
+    for number in range(24):
+        step(thread, number)
+        prompt = thread.prepare(tools=TOOLS)
+    assert in_turn(prompt)
+    assert store.backend.cached(f"turns {thread.id} 0") is None
 
 
 # --- what an encoder judges over a whole request ---
