@@ -32,6 +32,7 @@ def run(sizes: Sizes, folder: Path) -> Iterator[Figure]:
     yield from _from_scratch(sizes)
     yield _next_prompt(sizes)
     yield _behind_a_summary(sizes)
+    yield from _in_one_turn(sizes)
     yield from _next_process(sizes, folder)
     yield from _manifests(sizes, folder)
     yield from _audits(sizes, folder)
@@ -93,6 +94,35 @@ def _behind_a_summary(sizes: Sizes) -> Figure:
         limit=2.0,
         note=f"{times[1] * 1e6:,.0f} us : {times[0] * 1e6:,.0f} us",
     )
+
+
+def _in_one_turn(sizes: Sizes) -> Iterator[Figure]:
+    """A coding agent works a whole day on one request: every call's prompt holds all steps before it."""
+    calls = max(20, sizes.turns_read // 2)
+    with convlog.open(":memory:") as store:
+        thread = store.create_thread()
+        thread.user("Do it all.")
+        seconds = []
+        for number in range(calls):
+            seconds.append(timed(lambda: thread.prepare(tools=TOOLS)))
+            thread.text(f"Step {number}.")
+            thread.call(f"c{number}", "read_file", {"path": f"/w/{number}.py"})
+            thread.result(f"c{number}", "output\n" * 400)
+        early, late = (median(part) for part in (seconds[calls // 10 : calls // 5], seconds[-calls // 10 :]))
+        yield Figure(
+            name=f"next prompt near call {calls} of one turn, near call {calls // 7}",
+            value=late / early,
+            limit=2.0,
+            note=f"{late * 1e6:,.0f} us : {early * 1e6:,.0f} us",
+        )
+        took = timed(lambda: list(audit(store)))
+        size = sum(each.prompt_bytes for each in audit(store))
+        yield Figure(
+            name=f"audit of one turn of {calls} calls",
+            value=took * 1e3,
+            unit="ms",
+            note=f"{size / 1e6:,.1f} MB of prompts",
+        )
 
 
 def _live(sizes: Sizes, count: int, summarised: float = 0.0) -> float:
