@@ -194,15 +194,15 @@ def names_of(piece: Piece) -> Iterator[str]:
     element = piece.element
     parts = element.content if isinstance(element, Result) else (element,)
     for part in parts:
-        match part:
-            case Document():
-                yield DOCUMENT
-            case Foreign(json=text):
-                yield from _named("", text)
-            case Text() | Reasoning() | Call():
+        if isinstance(part, Text | Reasoning | Call):
+            if part.signature or part.opaque:
                 yield from _named(part.signature or "", part.opaque or "")
-                if part.item:
-                    yield _short(part.item)
+            if part.item:
+                yield _short(part.item)
+        elif isinstance(part, Foreign):
+            yield from _named("", part.json)
+        elif isinstance(part, Document):
+            yield DOCUMENT
     if isinstance(element, Call):
         yield f"call {element.id}"
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 SETTLED_IN_WINDOW = 2
 """Settled turns that stay in the window: cache marks and mending look back that far."""
 
-NODES_IN_TURN = 96
+NODES_IN_TURN = 64
 """An open turn of more nodes has its first steps kept."""
 
 BLOCKS_BEHIND_MARKS = 8
@@ -296,7 +296,9 @@ class Live:
 
     def _settle(self, prompt: LiveDerived) -> None:
         """Move from the window to what is kept: all settled turns but the last few, or first steps of an open turn."""
-        opening = self._here.opening
+        opening, nodes = self._here.opening, self._here.nodes
+        if len(nodes) <= NODES_IN_TURN and sum(each.type == "input.added" for each in nodes) <= SETTLED_IN_WINDOW:
+            return
         if self._turn is None:
             found = self._turns()
             splits = (split_at(prompt.window, position) for position in _boundaries(found))
@@ -304,8 +306,8 @@ class Live:
             if split is not None:
                 self._unsaved.add(*self._leave(prompt, split))
                 return
-            opening = _opening(found[-1], self._here.nodes) if found else None
-        if opening is not None and len(self._here.nodes) > NODES_IN_TURN:
+            opening = _opening(found[-1], nodes) if found else None
+        if opening is not None and len(nodes) > NODES_IN_TURN:
             self._settle_steps(prompt, opening)
 
     def _settle_steps(self, prompt: LiveDerived, opening: Stored) -> None:

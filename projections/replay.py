@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -245,6 +246,7 @@ def _derived(thread: Thread, info: CallInfo, prompt: derive.Derived) -> Replayed
     )
 
 
+@cache
 def imported_recipe(assembler: str | None = None, encoder: str | None = None) -> derive.Recipe:
     """Give the recipe by which a call that was not prepared here is shown."""
     encoder = encoder or newest_encoder(load_profile(IMPORTED_PROFILE).format)
