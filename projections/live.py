@@ -300,13 +300,13 @@ class Live:
         if len(nodes) <= NODES_IN_TURN and sum(each.type == "input.added" for each in nodes) <= SETTLED_IN_WINDOW:
             return
         if self._turn is None:
-            found = self._turns()
-            splits = (split_at(prompt.window, position) for position in _boundaries(found))
+            found, late = self._turns()
+            splits = (split_at(prompt.window, position) for position in _boundaries(found) if position > late)
             split = next((each for each in splits if each is not None), None)
             if split is not None:
                 self._unsaved.add(*self._leave(prompt, split))
                 return
-            opening = _opening(found[-1], nodes) if found else None
+            opening = _opening(found[-1], nodes) if found and late < found[-1].start else None
         if opening is not None and len(nodes) > NODES_IN_TURN:
             self._settle_steps(prompt, opening)
 
@@ -338,9 +338,14 @@ class Live:
         )
         return self._here.leave(split.position), kept.length - length
 
-    def _turns(self) -> list[Turn]:
+    def _turns(self) -> tuple[list[Turn], int]:
+        """Give the window's turns, and the last result that is left out for its call is covered (0 for none).
+
+        A window that begins before such a result would not know that it is left out.
+        """
         notes = read_all(self._here.notes)
-        return turns(select(read_all(self._here.nodes), notes).slots, notes)
+        selection = select(read_all(self._here.nodes), notes)
+        return turns(selection.slots, notes), max((node.position for node in selection.late), default=0)
 
     def keep(self) -> None:
         """Keep what settled for other processes, where it is worth its room."""

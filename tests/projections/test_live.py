@@ -305,6 +305,28 @@ def test_a_summary_of_another_branch_comes_back_with_it(store: convlog.Store) ->
     same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
 
 
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("assembler", ["turn-memory@6", "transcript@1"])
+@pytest.mark.parametrize("state", ["done", "interrupted"])
+def test_a_result_whose_call_a_summary_covers_is_left_out_of_every_window(
+    store: convlog.Store, assembler: str, model: str, state: Any
+) -> None:
+    thread = store.create_thread()
+    asked = thread.user("Start it.")
+    late = thread.call("late", "Bash", {"command": "make"})
+    thread.end_turn()
+    thread.summarise(asked.position, late.position, "Something was started.")
+    for number in range(6):
+        turn(thread, number)
+        thread.prepare(assembler=assembler, model=model, tools=TOOLS)
+    thread.result("late", "made")
+    thread.end_turn(state)
+    for number in range(6, 12):
+        prompt = thread.prepare(assembler=assembler, model=model, tools=TOOLS)
+        same(prompt.derived, derived(thread, prompt.derived.recipe, prompt.leaf, prompt.at))
+        turn(thread, number)
+
+
 def test_context_that_changes_every_turn_does_not_pile_up(store: convlog.Store) -> None:
     thread = store.create_thread()
     for number in range(12):
