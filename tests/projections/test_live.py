@@ -320,6 +320,7 @@ def test_a_result_whose_call_a_summary_covers_is_left_out_of_every_window(
         turn(thread, number)
         thread.prepare(assembler=assembler, model=model, tools=TOOLS)
     thread.result("late", "made")
+    thread.prepare(assembler=assembler, model=model, tools=TOOLS)
     thread.end_turn(state)
     for number in range(6, 12):
         prompt = thread.prepare(assembler=assembler, model=model, tools=TOOLS)
