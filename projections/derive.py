@@ -13,6 +13,7 @@ from convlog.eventstore import prompt_digests
 from . import registry
 from .errors import NotDerivable
 from .stages import request_v1
+from .stages.frame_v1 import MissingPart
 from .stages.material_v1 import Material
 from .stages.pieces_v1 import Document, Image, Piece, Result
 from .stages.request_v1 import Request
@@ -117,6 +118,8 @@ def assemble(material: Material, recipe: Recipe) -> list[Piece]:
         return list(found.function(material, parameters))
     except MissingOutput as error:
         raise NotDerivable(str(error), reason="not recorded") from None
+    except MissingPart as error:
+        raise NotDerivable(str(error), reason="redacted", hint="give prepare the instructions and tools anew") from None
 
 
 def encode(pieces: Sequence[Piece], recipe: Recipe, attachments: Attachments) -> Request:

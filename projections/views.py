@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from . import registry
 from .errors import BadProjection, NotDerivable
 from .material import material
+from .stages.frame_v1 import MissingPart
 from .stages.talk_v1 import MissingOutput
 
 if TYPE_CHECKING:
@@ -36,3 +37,5 @@ def view(
         return found.function(material(thread, leaf, at), chosen)
     except MissingOutput as error:
         raise NotDerivable(str(error), reason="not recorded") from None
+    except MissingPart as error:
+        raise NotDerivable(str(error), reason="redacted") from None

@@ -18,6 +18,14 @@ SYSTEM = "system"
 _FRAMING = frozenset({Tools, Instructions, Context, Todos})
 
 
+class MissingPart(Exception):
+    """What is in force cites an event whose words were erased: the prompt cannot be derived."""
+
+    def __init__(self, position: int) -> None:
+        super().__init__(f"event {position}, which the instructions or tools in force cite, was erased")
+        self.position = position
+
+
 class Frame(msgspec.Struct, frozen=True):
     """What is in force at the end of a path: the last whole value of each, and all values that it may cite."""
 
@@ -120,13 +128,21 @@ def _role(place: str) -> str:
 
 def _tool(tool: ToolView, known: dict[int, Tools]) -> Tool:
     """Resolve a declaration that cites an earlier `tools.set`."""
-    while tool.since is not None:
-        tool = next(other for other in known[tool.since].tools if other.name == tool.name)
+    while (since := tool.since) is not None:
+        held = known[since].tools if since in known else ()
+        cited = next((other for other in held if other.name == tool.name), None)
+        if cited is None:
+            raise MissingPart(since)
+        tool = cited
     return Tool(tool.name, tool.description, tool.input_schema, tool.extra)
 
 
 def _part(part: Part, earlier: dict[int, Instructions]) -> str:
     """Resolve a part that cites an earlier `instructions.set`."""
-    while part.since is not None:
-        part = next(other for other in earlier[part.since].parts if other.name == part.name)
+    while (since := part.since) is not None:
+        held = earlier[since].parts if since in earlier else ()
+        cited = next((other for other in held if other.name == part.name), None)
+        if cited is None:
+            raise MissingPart(since)
+        part = cited
     return part.text or ""

@@ -19,6 +19,7 @@ from convlog.eventstore.events import (
     CallPrepared,
     InstructionsSet,
     Part,
+    Tool,
     ToolReturned,
     ToolsSet,
 )
@@ -225,6 +226,19 @@ def test_another_order_of_parts_is_another_value(thread: Thread) -> None:
     assert [block["text"] for block in prompt.request["system"]][:2] == ["B.", "A."]
     thread.prepare(instructions=[Part("b", "B."), Part("a", "A.", origin="user")])
     assert types(thread).count("instructions.set") == 3
+
+
+@pytest.mark.parametrize("assembler", ["turn-memory@6", "transcript@1"])
+def test_a_citation_of_what_is_not_there_is_a_reason_and_a_way_on(thread: Thread, assembler: str) -> None:
+    thread.user("Why?")
+    thread.append(InstructionsSet(parts=(Part("who", since=2),)))
+    thread.append(ToolsSet(tools=(Tool("till", since=2),)))
+    for instructions in (None, "Be brief."):
+        with pytest.raises(NotDerivable, match="event 2") as error:
+            thread.prepare(assembler=assembler, instructions=instructions)
+        assert (error.value.reason, error.value.hint) == ("redacted", "give prepare the instructions and tools anew")
+    prompt = thread.prepare(assembler=assembler, instructions="Be brief.", tools=[{"name": "drawer"}])
+    assert b"Be brief." in prompt.body
 
 
 def test_each_branch_has_its_own_instructions(thread: Thread) -> None:
