@@ -418,8 +418,6 @@ class CallPrepared(Body, frozen=True, kw_only=True):
     """Who shipped a version that is not our own: version to `distribution==version`."""
     runtime: str = ""
     """Python and msgspec versions."""
-    native: tuple[int, ...] = ()
-    """First nodes of the unfinished turns that went in natively; the others went in as memory."""
     capture: str | None = None
     """Attachment of the rendered bytes, kept on request for a window."""
 
