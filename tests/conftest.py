@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from convlog.eventstore.store import Store
 from tests.stores import PLACES, Place
+
+# Whoever runs the tests gets the same examples; who looks for new ones sets HYPOTHESIS_PROFILE=search.
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("search", derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 class Stores:

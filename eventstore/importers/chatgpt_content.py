@@ -17,6 +17,9 @@ PROVIDER = "openai"
 EVERYBODY = "all"
 """The recipient of what is meant for the user; any other is a tool."""
 
+SHOWN = "tether_browsing_display"
+"""The kind of content whose words lie under `result`."""
+
 _PARTS, _TEXT = ("parts",), ("text",)
 
 

@@ -6,7 +6,7 @@ from ..canonical import split_halves
 from ..events import Halves, Source, ToolReturned
 from ..records import encode_blocks
 from .base import Item
-from .chatgpt_content import Message, blocks_of, message_of, texts_of
+from .chatgpt_content import SHOWN, Message, blocks_of, message_of, texts_of
 from .conversations import Conversation, Node
 from .slices import fields_of, name_of, text_of
 
@@ -78,7 +78,7 @@ def result_of(message: Message, call: str) -> Item:
     if isinstance(only, str):
         text, halves = split_halves(only)
         output = text.encode()
-    elif (stated := text_of(message.content.get("result"))) is not None:
+    elif (stated := _shown(message)) is not None:
         text, halves = split_halves(stated)
         output, mapped, only = text.encode(), ("result",), text
     elif parts:
@@ -93,6 +93,12 @@ def result_of(message: Message, call: str) -> Item:
         extra=message.rest(mapped),
     )
     return Item(body=body, source=Source("tool"), output=output)
+
+
+def _shown(message: Message) -> str | None:
+    """Give the words of a page that was shown, which lie under `result`; None for another content."""
+    is_shown = message.kind == SHOWN and message.content.keys().isdisjoint({"parts", "text"})
+    return text_of(message.content.get("result")) if is_shown else None
 
 
 def _status(message: Message) -> str:

@@ -25,7 +25,7 @@ from convlog.eventstore.events import (
     ToolCalled,
     ToolReturned,
 )
-from convlog.eventstore.importers.chatgpt_content import EVERYBODY, PROVIDER
+from convlog.eventstore.importers.chatgpt_content import EVERYBODY, PROVIDER, SHOWN
 from convlog.eventstore.importers.chatgpt_messages import AGENT
 from convlog.eventstore.importers.conversations import OPENING
 from convlog.eventstore.importers.slices import Fields, fields_of, name_of
@@ -41,9 +41,6 @@ NAMES = uuid.UUID("0d6f0d0e-9f3e-4f0b-8d57-3f1a2b4c5d6e")
 ROOT = "client-created-root"
 TEXT_KINDS = frozenset({"code", "execution_output", "tether_quote", "system_error"})
 """Kinds of content whose words lie under `text`; those of all others are `parts`."""
-
-SHOWN = "tether_browsing_display"
-"""The kind of content whose words lie under `result`."""
 
 
 def export(thread: Thread, leaf: int | None) -> Iterator[bytes]:

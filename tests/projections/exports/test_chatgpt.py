@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -106,6 +107,18 @@ def is_usual(message: dict[str, Any]) -> bool:
         return "parts" not in content
     has_text = isinstance(content.get("text"), str)
     return not has_text or ("parts" in content and not isinstance(content["parts"], list))
+
+
+@pytest.mark.parametrize("kind", ["text", "tether_browsing_display", "code", "execution_output"])
+@pytest.mark.parametrize("rest", [{}, {"parts": None}, {"text": None}, {"parts": None, "text": "said"}])
+def test_words_under_result_come_back_there(kind: str, rest: dict[str, Any]) -> None:
+    talk_ = ChatGPTConversation()
+    talk_.node("r", None)
+    content = {"content_type": kind, "result": "", **rest}
+    talk_.node("n", {"id": "n", "author": {"role": "tool", "name": "browser"}, "content": content})
+    with open_any(":memory:") as store:
+        [value] = back(store, as_json(talk_))
+        assert value["mapping"]["n"] == talk_.value["mapping"]["n"]
 
 
 @given(st.lists(messages.filter(is_usual), max_size=5))
