@@ -12,6 +12,8 @@ from convlog.eventstore.events import (
     Event,
     InstructionsSet,
     ResultPromoted,
+    SummaryAdded,
+    SummaryInvalidated,
     TodoWritten,
     ToolCalled,
     ToolReturned,
@@ -124,7 +126,8 @@ def missing(thread: Thread, prompt: Derived, leaf: int, at: int, node: int) -> W
     """
     event = thread.event(node)
     said = [each for each in explain(prompt) if node in each.piece.sources]
-    away = _off_the_path(thread, event, leaf, at)
+    # A note is on no path, but a summary and a promotion are said.
+    away = None if said and not event.is_node else _off_the_path(thread, event, leaf, at)
     if away is not None or not said:
         return Whereabouts(away or _unsaid(thread, prompt, event, leaf))
     left_out = [_left_out(thread, event, each.piece) for each in said]
@@ -140,6 +143,10 @@ def _off_the_path(thread: Thread, event: Event, leaf: int, at: int) -> str | Non
     node = event.position
     if node > at:
         return f"it was recorded after the prompt was made at position {at}"
+    if isinstance(event.body, SummaryAdded):
+        return _unapplied(thread, event, event.body, leaf, at)
+    if isinstance(event.body, ResultPromoted):
+        return "the version by which this prompt was made carries no promoted result, or its call is not in the prompt"
     if not event.is_node:
         return f"a {event.type} is a note: it is on no path and no model sees it"
     tree = thread.tree
@@ -149,6 +156,19 @@ def _off_the_path(thread: Thread, event: Event, leaf: int, at: int) -> str | Non
         fork = tree.common(node, leaf)
         return f"it is on another branch ({tree.branch(node)}), which left this path at {fork}"
     return None
+
+
+def _unapplied(thread: Thread, event: Event, body: SummaryAdded, leaf: int, at: int) -> str:
+    """Say why a summary stands for nothing in a prompt."""
+    if not thread.tree.is_above(body.last, leaf):
+        return f"its range {body.first}..{body.last} is not wholly on the path to {leaf}"
+    for note in thread.events(last=at, types=(SummaryInvalidated.TYPE,)):
+        if getattr(note.body, "summary", None) == event.position:
+            return f"{note.position} invalidated it"
+    for newer in thread.events(first=event.position + 1, last=at, types=(SummaryAdded.TYPE,)):
+        if isinstance(newer.body, SummaryAdded) and newer.body.first <= body.last and body.first <= newer.body.last:
+            return f"summary {newer.position} is newer and covers some of the same nodes"
+    return f"something in its range {body.first}..{body.last} was erased after it was made"
 
 
 def _unsaid(thread: Thread, prompt: Derived, event: Event, leaf: int) -> str:

@@ -183,6 +183,32 @@ def test_a_summary_that_stands_for_a_node_is_named(thread: Thread) -> None:
     assert why(thread, prompt, 2) == f"summary {summary} stands for it"
 
 
+def test_a_summary_is_found_in_the_prompt_or_told_why_it_is_not(thread: Thread) -> None:
+    first = thread.user("one").position
+    last = thread.text("a").position
+    thread.end_turn()
+    old = thread.summarise(first, last, "We talked.").position
+    thread.user("two")
+    assert why(thread, thread.prepare(), old).startswith("it is in the prompt: piece 2, summary at /messages/0")
+    new = thread.summarise(first, last, "We talked much.").position
+    assert why(thread, thread.prepare(), old) == f"summary {new} is newer and covers some of the same nodes"
+    gone = thread.invalidate(new, "wrong").position
+    assert why(thread, thread.prepare(), new) == f"{gone} invalidated it"
+    thread.edit(first, "one, otherwise")
+    assert why(thread, thread.prepare(), old) == f"its range {first}..{last} is not wholly on the path to {thread.head}"
+
+
+def test_a_promotion_is_found_in_the_prompt(thread: Thread) -> None:
+    thread.user("one")
+    call = thread.call("c", "Read", {"path": "a"}).position
+    thread.result("c", "words of the file")
+    thread.end_turn()
+    promoted = thread.promote(call, "words", "costly").position
+    thread.user("two")
+    assert why(thread, thread.prepare(), promoted).startswith("it is in the prompt: piece ")
+    assert "carries no promoted result" in why(thread, thread.prepare(assembler="transcript@1"), promoted)
+
+
 def test_a_value_that_another_one_replaced_names_it(thread: Thread) -> None:
     thread.user("one")
     thread.context("date", "Monday")
