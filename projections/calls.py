@@ -67,16 +67,11 @@ def call(thread: Thread, number: int) -> CallInfo:
     return found[number - 1 if number > 0 else -1]
 
 
-def info_at(thread: Thread, position: int) -> CallInfo:
-    """Give the call that the event at a position stands for.
-
-    Raises:
-        NoSuchCall: it stands for none.
-    """
-    for info in calls(thread):
-        if info.position == position:
-            return info
-    raise NoSuchCall(f"position {position} of thread {thread.id[:12]} is no call", hint="`convlog replay` lists them")
+def info_of(thread: Thread, position: int) -> CallInfo | None:
+    """Give the call that the event at a position stands for, without its number and what came back; None for none."""
+    event = thread.event(position, output=False)
+    kind = _KINDS.get(event.type)
+    return None if kind is None else CallInfo(0, kind, event)
 
 
 def leaf_and_at(info: CallInfo, thread: Thread) -> tuple[int, int]:

@@ -180,7 +180,14 @@ class Store(eventstore.Store):
         """The newest prompts of threads in use, ready to be gone on from."""
         from .live import LiveThreads
 
-        return LiveThreads(pages=True)
+        return LiveThreads(pages=True, lasting=True)
+
+    @cached_property
+    def proofs(self) -> LiveThreads:
+        """The newest prompts that were derived from the events alone, to compare with what was sent."""
+        from .live import LiveThreads
+
+        return LiveThreads(lasting=True)
 
     def create_thread(self, **fields: Any) -> Thread:
         """Make a thread. See `convlog.eventstore.store.Store.create_thread`."""

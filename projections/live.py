@@ -122,11 +122,15 @@ class Reading(msgspec.Struct):
 class Live:
     """One thread's newest prompt by one recipe, kept ready to be gone on from."""
 
-    def __init__(self, thread: Thread, recipe: derive.Recipe, pages: Pages | None = None) -> None:
+    def __init__(
+        self, thread: Thread, recipe: derive.Recipe, pages: Pages | None = None, *, lasting: bool = False
+    ) -> None:
         self._thread = thread
         self._recipe = recipe
         self._pages = pages
         """Where settled turns are kept for other processes; None where nothing that was kept before may be used."""
+        self._lasting = lasting
+        """Whether it outlives one piece of work, so that something may be erased meanwhile."""
         self._generation: bytes | None = None
         self._unsaved = Unsaved()
         facts = target(recipe.profile)
@@ -161,14 +165,15 @@ class Live:
 
     def _is_current(self) -> bool:
         """Whether nothing was erased, anywhere, since what is kept was read."""
-        return self._pages is None or (
-            self._generation is not None and self._generation == generation(self._thread.store, self._thread.id)
-        )
+        return not self._lasting or (self._generation is not None and self._generation == self._generation_now())
+
+    def _generation_now(self) -> bytes | None:
+        return generation(self._thread.store, self._thread.id) if self._lasting else None
 
     def _start_over(self, leaf: int, at: int) -> None:
         if self._pages is not None:
             self._pages.start_over()
-            self._generation = generation(self._thread.store, self._thread.id)
+        self._generation = self._generation_now()
         read = material(self._thread, leaf, at)
         self._root = read.path[0]
         self._begin(Reading(list(read.path[1:]), [], list(read.notes)), leaf, at)
@@ -177,7 +182,7 @@ class Live:
         """Take what another process kept; False when there is nothing on the path to this leaf."""
         if self._pages is None:
             return False
-        self._generation = generation(self._thread.store, self._thread.id)
+        self._generation = self._generation_now()
         found = self._pages.newest(leaf, at)
         if found is None:
             return False
@@ -402,11 +407,13 @@ class LiveThreads:
 
     Args:
         pages: Whether settled turns are kept in the store and taken from there. What proves prompts does neither.
+        lasting: Whether they outlive one piece of work.
         threads_max: So many are held.
     """
 
-    def __init__(self, *, pages: bool = False, threads_max: int = 64) -> None:
+    def __init__(self, *, pages: bool = False, lasting: bool = False, threads_max: int = 64) -> None:
         self._pages = pages
+        self._lasting = lasting
         self._threads_max = threads_max
         self._live: OrderedDict[tuple[str, bytes], Live] = OrderedDict()
 
@@ -420,7 +427,7 @@ class LiveThreads:
             return None
         key = _key(thread, recipe)
         pages = Pages(thread, recipe) if self._pages and key not in self._live else None
-        live = self._live.pop(key, None) or Live(thread, recipe, pages)
+        live = self._live.pop(key, None) or Live(thread, recipe, pages, lasting=self._lasting)
         prompt = live.derive(leaf, at)
         self._live[key] = live
         while len(self._live) > self._threads_max:

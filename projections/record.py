@@ -72,7 +72,9 @@ def record(
         thread: the conversation.
         response: the provider's response, as its SDK gives it or as plain JSON values; or the events of a stream, as
             far as they came; None when nothing came.
-        call: position of the manifest that this answers (`Prompt.call`), or of the request observed.
+        call: position of the manifest that this answers (`Prompt.call`), or of the request observed. The response goes
+            below the head where the head is the node that was asked at or lies below it (another process may have gone
+            on meanwhile), else below that node.
         format: the response's format, where it cannot be told from its shape.
         sent: the bytes that were sent; the record then says whether they were those prepared.
         end: whether this may end the turn: done by a complete response without calls, or by an error. Give False when
@@ -277,10 +279,14 @@ def sent_as_prepared(thread: Thread, call: int, sent: bytes) -> bool | None:
 
 
 def _prepared(thread: Thread, call: int) -> bytes | None:
-    from .calls import info_at
+    from .calls import info_of
     from .replay import replay_call
 
-    replayed = replay_call(thread, info_at(thread, call))
+    info = info_of(thread, call)
+    if info is None:
+        return None
+    # What is compared comes from the events, not from what another process kept.
+    replayed = replay_call(thread, info, kept=thread.store.proofs)
     if replayed.verdict == "exact" and replayed.prompt is not None:
         return replayed.prompt.body
     return None

@@ -10,7 +10,7 @@ from convlog.eventstore.memory import MemoryBackend
 from convlog.eventstore.redaction import redact
 from convlog.eventstore.verify import verify_store
 from convlog.projections.audit import audit
-from convlog.projections.calls import info_at
+from convlog.projections.calls import calls
 from convlog.projections.compare import common_prefix
 from convlog.projections.conversation import Store, Thread
 from convlog.projections.material import derived, material
@@ -37,7 +37,7 @@ def begun(backend: MemoryBackend | None = None) -> Conversation:
 
 def replayed(thread: Thread, prompt: Prompt) -> Replayed:
     assert prompt.call is not None
-    return replay_call(thread, info_at(thread, prompt.call))
+    return replay_call(thread, next(each for each in calls(thread) if each.position == prompt.call))
 
 
 def assert_exact(thread: Thread, prompt: Prompt) -> None:

@@ -16,6 +16,7 @@ from convlog.eventstore.events import CallFinished, SegmentAdded, ToolCalled, To
 from convlog.eventstore.memory import MemoryBackend
 from convlog.eventstore.redaction import redact
 from convlog.projections.conversation import Store, Thread
+from convlog.projections.live import Live
 from convlog.projections.readers import UnreadableResponse
 from convlog.projections.record import sent_as_prepared
 
@@ -346,6 +347,24 @@ def test_a_call_that_failed_and_was_tried_again_keeps_both_answers(thread: Threa
 
 
 # --- what was sent ---
+
+
+def test_what_was_sent_is_compared_at_the_cost_of_what_is_new(thread: Thread, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    start_over = Live._start_over
+
+    def noted(self: Live, leaf: int, at: int) -> None:
+        read.append(at)
+        start_over(self, leaf, at)
+
+    monkeypatch.setattr(Live, "_start_over", noted)
+    for number in range(12):
+        thread.user(f"Question {number}?")
+        prompt = thread.prepare()
+        done = thread.record(message(said(f"Answer {number}."), id_=f"m{number}"), call=prompt.call, sent=prompt.body)
+        assert finished(thread, done.finished).sent_as_prepared is True
+    # Once to prepare, and once to compare with what the events alone give.
+    assert len(read) == 2
 
 
 def test_bytes_or_json_equal_to_what_was_prepared_were_sent_as_prepared(thread: Thread) -> None:

@@ -15,7 +15,7 @@ from convlog.eventstore.prompt_digests import packed
 from convlog.eventstore.records import Draft
 from convlog.eventstore.redaction import redact
 from convlog.projections import freeze, prepare, profiles
-from convlog.projections.calls import call, info_at
+from convlog.projections.calls import call, calls
 from convlog.projections.conversation import Store, Thread
 from convlog.projections.errors import NoSuchProjection
 from convlog.projections.replay import Replayed, damaged, replay, replay_call
@@ -300,7 +300,7 @@ def test_an_output_that_the_store_does_not_keep_is_not_recorded(open_store: Stor
     secret = thread.event(prompt.call or 0).secret
     later = msgspec.structs.replace(body, leaf=thread.head, at=thread.position, inputs=())
     thread.append_many([Draft(body=later, secret=secret)])
-    found = replay_call(thread, info_at(thread, thread.position))
+    found = replay_call(thread, calls(thread)[-1])
     assert (found.verdict, found.reason) == ("unprovable", "not recorded")
 
 
