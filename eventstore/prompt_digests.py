@@ -1,7 +1,7 @@
 """The short digests of a prompt's beginnings, as a manifest keeps them: 32 slots of 8 bytes, whatever its length.
 
-Slot 0 is of r_0; slots 1 to 22 are of the first 1, 2, 4, ... 2^21 blocks; slots 23 to 31 are of all but the last 8, 7,
-... 0 blocks. A slot for more blocks than there are, or as many as a later slot is of, holds zeros.
+Slot 0 is of r_0; slots 1 to 22 are of the first 1, 2, 4, ... 2^21 blocks, as far as at least 9 more stand behind them;
+slots 23 to 31 are of all but the last 8, 7, ... 0 blocks, but never of none. All others hold zeros.
 """
 
 from __future__ import annotations
