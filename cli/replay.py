@@ -67,13 +67,16 @@ def command(
         target = resolve(store, address)
         thread = store.thread(target.thread.id)
         wanted = _wanted(store, target, until)
-        if form == "anthropic" and encoder is None:
+        if form == "anthropic":
+            if encoder is not None:
+                raise click.UsageError("--format anthropic names an encoder; leave out --encoder, or ask for json")
             encoder = _anthropic()
         damage = verify and _is_damaged(shell, thread)
         found: Iterator[Replayed] = thread.replay(**wanted, newest=count, assembler=assembler, encoder=encoder)
         if damage:
             found = map(_as_damaged, found)
-        words = _write(shell, thread, found, one=target.address.call is not None, full=full, form=form)
+        asked = bool(assembler or encoder)
+        words = _write(shell, thread, found, one=target.address.call is not None, full=full, form=form, asked=asked)
     if damage or "differs" in words:
         raise click.exceptions.Exit(1)
     if "unprovable" in words:
@@ -128,12 +131,13 @@ def _as_damaged(replayed: Replayed) -> Replayed:
 
 
 def _write(
-    shell: Shell, thread: Thread, found: Iterator[Replayed], *, one: bool, full: bool, form: str
+    shell: Shell, thread: Thread, found: Iterator[Replayed], *, one: bool, full: bool, form: str, asked: bool
 ) -> Counter[str]:
     """Write calls as they come, so that one prompt at a time is held, and count the verdicts."""
     words: Counter[str] = Counter()
     printable: int | None = None
     hints: dict[str, None] = {}
+    targets: dict[str, None] = {}
     for replayed in found:
         if form != "text":
             _write_request(shell, replayed)
@@ -149,10 +153,12 @@ def _write(
         words[replayed.verdict] += 1
         printable = printable if replayed.prompt is None else replayed.call
         hints.setdefault(replayed.hint)
+        targets.setdefault(replayed.target or "")
     if not shell.as_json:
         _say_hints(shell, hints)
     if form == "text" and not shell.as_json and not one:
-        _write_end(shell, thread, words, printable)
+        why = "as asked" if asked else "never prepared here"
+        _write_end(shell, thread, words, printable, f"for {visible_line(', '.join(filter(None, targets)))} ({why}")
     return words
 
 
@@ -166,12 +172,12 @@ def _say_hints(shell: Shell, hints: Iterable[str]) -> None:
         shell.say(f"hint: {hint}")
 
 
-def _write_end(shell: Shell, thread: Thread, words: Counter[str], printable: int | None) -> None:
+def _write_end(shell: Shell, thread: Thread, words: Counter[str], printable: int | None, derived: str) -> None:
     """Write the sum, and which call's prompt could be printed; one that was not derived has none."""
     if not words:
         shell.nothing(f"calls in thread {thread.id[:12]}")
         return
-    shell.write(shell.paint(_sum(words), bold=True))
+    shell.write(shell.paint(_sum(words, derived), bold=True))
     if printable is not None:
         shell.say(f"hint: convlog replay {thread.id[:8]}/{printable} prints that prompt")
 
@@ -213,10 +219,10 @@ def _write_difference(shell: Shell, difference: Difference) -> None:
         write_below(shell, f"because: {cause}")
 
 
-def _sum(words: Counter[str]) -> str:
+def _sum(words: Counter[str], derived: str) -> str:
     said = ", ".join(f"{words[word]:,} {word}" for word in COLORS if words[word])
     if words["derived"] == words.total():
-        said += " (never prepared here: nothing to compare with)"
+        said += f" {derived}: nothing to compare with)"
     return f"{counted(words.total(), 'call')}: {said}"
 
 
@@ -233,6 +239,7 @@ def emit(shell: Shell, thread: Thread, replayed: Replayed, *, full: bool) -> Non
         "assembler": replayed.assembler,
         "encoder": replayed.encoder,
         "model": replayed.model,
+        "target": replayed.target,
         "verdict": replayed.verdict,
         "reason": replayed.reason,
         "detail": replayed.detail,

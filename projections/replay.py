@@ -14,6 +14,7 @@ from convlog.eventstore.events import CallObserved, CallPrepared
 
 from . import derive, registry
 from .calls import CallInfo, calls, leaf_and_at
+from .defaults import DEFAULT_MODEL, DEFAULT_MODELS
 from .difference import Difference, difference_of
 from .errors import BadProjection, NoSuchProjection, NotDerivable
 from .live import LiveThreads
@@ -31,7 +32,6 @@ UNKEYED_CONTEXT = "convlog 1 derived prompt"
 """Domain of the digest of a prompt that was never recorded here."""
 
 IMPORTED_ASSEMBLER = "transcript@1"
-IMPORTED_PROFILE = "claude-sonnet-4-6"
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +56,10 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """sent as prepared, sent otherwise, or not attested."""
     difference: Difference | None = None
     model: str | None = None
+    """The model that answered, or that the prompt was made for."""
+    target: str | None = None
+    """The model that the prompt is derived for now; another than was asked where the recorded one is not known, or not
+    offered in the format."""
     prompt: derive.Derived | None = None
     """The prompt as derived now, where it could be."""
 
@@ -242,6 +246,7 @@ def _derived(thread: Thread, info: CallInfo, prompt: derive.Derived) -> Replayed
         digest=digest(prompt.body, UNKEYED_CONTEXT).hex(),
         bytes=prompt.length,
         model=info.answer.model if info.answer else load_profile(prompt.recipe.profile).model,
+        target=load_profile(prompt.recipe.profile).model,
         prompt=prompt,
     )
 
@@ -249,7 +254,7 @@ def _derived(thread: Thread, info: CallInfo, prompt: derive.Derived) -> Replayed
 @cache
 def imported_recipe(assembler: str | None = None, encoder: str | None = None) -> derive.Recipe:
     """Give the recipe by which a call that was not prepared here is shown."""
-    encoder = encoder or newest_encoder(load_profile(IMPORTED_PROFILE).format)
+    encoder = encoder or newest_encoder(load_profile(DEFAULT_MODEL).format)
     return derive.Recipe(
         assembler=assembler or IMPORTED_ASSEMBLER,
         encoder=encoder,
@@ -268,12 +273,7 @@ def _is_offered(profile: bytes, encoder: str) -> bool:
 
 def _profile_for(encoder: str) -> str:
     """Give a bundled profile of an encoder's format."""
-    from .profiles import bundled_profiles
-
-    found = (name for name in bundled_profiles() if load_profile(name).format == _format(encoder))
-    return (
-        IMPORTED_PROFILE if load_profile(IMPORTED_PROFILE).format == _format(encoder) else next(found, IMPORTED_PROFILE)
-    )
+    return DEFAULT_MODELS.get(_format(encoder), DEFAULT_MODEL)
 
 
 # --- comparing ---
@@ -299,6 +299,7 @@ def _compared(thread: Thread, info: CallInfo, manifest: CallPrepared, prompt: de
         difference=difference,
         detail="" if difference is None else "; ".join(difference.causes),
         model=load_profile(prompt.recipe.profile).model,
+        target=load_profile(prompt.recipe.profile).model,
         prompt=prompt,
     )
 

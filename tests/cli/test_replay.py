@@ -117,7 +117,7 @@ def test_another_version_or_format_is_derived(run: Run, talk: Path) -> None:
     result = run("-d", talk, "replay", TALK, "--as", "transcript@1", "--encoder", "gemini@1")
     assert result.exit_code == 0
     assert "transcript@1 gemini@1" in result.stdout
-    assert "4 derived (never prepared here" in result.stdout
+    assert "4 derived for gemini-3-flash-preview (as asked: nothing to compare with)" in result.stdout
 
 
 def test_the_last_calls_alone_are_derived_when_so_many_are_asked_for(run: Run, talk: Path) -> None:
@@ -561,3 +561,13 @@ def test_a_comparison_as_json_has_all_of_it(run: Run, talk: Path) -> None:
 )
 def test_a_comparison_needs_two_prompts(run: Run, talk: Path, args: list[str]) -> None:
     assert run("-d", talk, "diff", *args).exit_code == 2
+
+
+def test_another_encoder_says_for_which_model_it_derives(run: Run, talk: Path) -> None:
+    result = run("-d", talk, "replay", "latest", "--encoder", "openai-chat@1")
+    assert "derived for gpt-5.4 (as asked: nothing to compare with)" in result.stdout
+    found = lines(run("-d", talk, "replay", "latest", "--encoder", "gemini@1", "--json").stdout)
+    assert {line["target"] for line in found} == {"gemini-3-flash-preview"}
+    result = run("-d", talk, "replay", "latest/1", "--format", "anthropic", "--encoder", "openai-chat@1")
+    assert result.exit_code == 2
+    assert "--format anthropic names an encoder" in result.stderr
