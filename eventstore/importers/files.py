@@ -165,10 +165,10 @@ def _importer(opened: Callable[[], BinaryIO], path: Path | None, name: str | Non
     Raises:
         ImportFailed: no importer knows it, or none has the name.
     """
-    if name is not None:
-        return importer_named(name)
     with opened() as stream:
         head = stream.read(HEAD_BYTES)
+    if name is not None:
+        return _as_named(name, head, path)
     found = detect(head, path)
     if found is not None:
         return found
@@ -179,6 +179,17 @@ def _importer(opened: Callable[[], BinaryIO], path: Path | None, name: str | Non
     if not head.strip():
         raise ImportFailed(f"{what} is empty")
     raise ImportFailed(f"{what} is of no form that is known", hint=f"known are: {names()}; name one to have it tried")
+
+
+def _as_named(name: str, head: bytes, path: Path | None) -> Importer:
+    """Give the importer of a name, unless the content is another's and would go on with whatever came last."""
+    named = importer_named(name)
+    is_guess = getattr(named, "headed", False) and not named.detect(head, path)
+    other = detect(head, path) if is_guess else None
+    if other is not None:
+        what = str(path) if path else "this content"
+        raise ImportFailed(f"{what} is of the form {other.name}, not {name}", hint=f"name {other.name}, or no form")
+    return named
 
 
 def _opened(source: str | os.PathLike[str] | bytes) -> tuple[Callable[[], BinaryIO], int]:

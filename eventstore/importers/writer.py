@@ -103,9 +103,9 @@ class ThreadWriter:
 
     @property
     def stored(self) -> Thread | None:
-        """The thread with all that was taken so far; None on a dry run, and while nothing is stored of it."""
+        """The thread with all that was taken so far; None while that is not stored, as on a dry run."""
         self.flush()
-        return None if self._dry_run else self._thread
+        return None if self._dry_run and self.appended else self._thread
 
     # --- records ---
 

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from convlog.eventstore.canonical import creation_id
+from convlog.eventstore.errors import ImportFailed
 from convlog.eventstore.importers import import_file
 from convlog.eventstore.store import Store
 from convlog.eventstore.store import open_store as open_any
@@ -91,6 +93,26 @@ def test_lines_that_go_on_with_nothing_are_a_thread_of_their_own(store: Store) -
     assert codes(report) == [(1, "no_header")]
     assert texts(store.thread(report.thread_ids[0])) == ["user early"]
     assert texts(store.thread("b")) == ["user late"]
+
+
+def test_a_dry_run_names_the_thread_that_a_part_goes_on_with(store: Store) -> None:
+    rollout = Rollout("a")
+    rollout.user("first", at=9)
+    import_file(store, rollout.data, format="codex")
+    rollout.user("second", at=50)
+    part = rollout.lines[-1].encode()
+    foreseen = import_file(store, part, format="codex", dry_run=True)
+    done = import_file(store, part, format="codex")
+    assert foreseen.thread_ids == done.thread_ids == [creation_id("codex", "a")]
+    assert foreseen.appended == done.appended
+
+
+def test_a_named_form_takes_no_file_of_another_form_into_the_last_thread(store: Store) -> None:
+    import_file(store, eventful().data, format="codex")
+    session = b'{"type":"session","version":3,"id":"p","timestamp":"2026-01-02T10:00:00Z","cwd":"/w"}\n'
+    with pytest.raises(ImportFailed, match="this content is of the form pi, not codex"):
+        import_file(store, session, format="codex")
+    assert len(list(store.threads())) == 1
 
 
 odd = json_values | st.sampled_from(["c1", "user", "assistant", "input_text", "output_text", "a", "shell"])
