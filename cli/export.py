@@ -38,6 +38,8 @@ def command(shell: Shell, *, thread: str, form: str | None, output: str) -> None
     alone; the rest hold one path, the active one when none is named. A file is written whole or not at all, and only
     its owner may read it. A damaged thread is written as it lies, with a warning.
     """
+    if output != STDOUT and not Path(output).absolute().parent.is_dir():
+        raise click.FileError(output, hint="there is no such folder")
     form = form or form_of(Path(output).name) or NATIVE
     with shell.open() as store:
         id_, parts = _parts(store, thread, form)

@@ -70,6 +70,7 @@ def command(
     """
     shell: Shell = ctx.obj
     _check_paths(paths, watching=watching)
+    _check_form(form)
     if title is not None:
         _check_title(title, paths)
     options = {"format": form, "strict": strict, "again": again, "since_us": moment_us(since) if since else None}
@@ -168,6 +169,14 @@ def _check_paths(paths: tuple[str, ...], *, watching: bool) -> None:
             raise click.UsageError("stdin cannot be watched; name a file or a folder")
         if path != STDIN and not watching and not Path(path).exists():
             raise click.UsageError(f"{path!r} does not exist")
+
+
+def _check_form(form: str | None) -> None:
+    from convlog.eventstore.importers.forms import IMPORTERS
+
+    known = [NATIVE, *(importer.name for importer in IMPORTERS)]
+    if form is not None and form not in known:
+        raise click.UsageError(f"--from {form!r:.60} is no form; known are {', '.join(known)}")
 
 
 def _check_title(title: str, paths: tuple[str, ...]) -> None:

@@ -11,17 +11,24 @@ from .text import visible_line
 
 
 @click.command()
-@click.argument("folder", default=".", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("folder", required=False, type=click.Path(file_okay=False, path_type=Path))
 @click.pass_obj
-def command(shell: Shell, *, folder: Path) -> None:
+def command(shell: Shell, *, folder: Path | None) -> None:
     """Make a store for this folder.
 
     It lies in `.convlog/`, beside a file that keeps it out of version control. Commands run here or below will find it.
+    Where the global options name a file, it is made there.
     """
     from convlog.eventstore.places import make_folder
     from convlog.eventstore.store import open_store
 
-    path = make_folder(folder.resolve())
+    if shell.db is not None:
+        if folder is not None:
+            raise click.UsageError("--db names the file; leave out the folder")
+        shell.require_place(create=True)
+        path = shell.place.path.absolute()
+    else:
+        path = make_folder((folder or Path()).resolve())
     is_new = not path.exists()
     open_store(path).close()
     if shell.as_json:

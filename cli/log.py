@@ -58,6 +58,7 @@ def command(
     with shell.open() as store:
         target = resolve(store, address)
         thread = target.thread
+        _check_kinds(thread, kinds)
         if graph:
             _graph(shell, thread, kinds, count)
             return
@@ -71,6 +72,17 @@ def command(
                 shell.write(_line(shell, event, names, thread.head))
             else:
                 shell.write(_block(shell, event, names, thread.head))
+
+
+def _check_kinds(thread: Thread, kinds: tuple[str, ...]) -> None:
+    """Refuse what names no type, neither one that this program knows nor one that the thread holds."""
+    from convlog.eventstore.events import BODIES
+
+    for kind in kinds:
+        held = (event.type for event in thread.events(bodies=False))
+        if not any(_wanted(type_, (kind,)) for type_ in BODIES) and not any(_wanted(type_, (kind,)) for type_ in held):
+            known = ", ".join(sorted({type_.partition(".")[0] for type_ in BODIES}))
+            raise click.UsageError(f"--kind {kind!r:.60} is no type of event; their first words are {known}")
 
 
 def _positions(target: Target, *, everything: bool, events: bool) -> Sequence[int]:

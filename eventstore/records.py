@@ -271,7 +271,9 @@ def decode_blocks(output: bytes) -> tuple[Content, ...]:
     try:
         return _decode_blocks.decode(output)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise PayloadRejected(f"the output is no list of content blocks: {error}") from None
+        raise PayloadRejected(
+            f"the output is no list of content blocks: {error}", hint="give a text, or content blocks"
+        ) from None
 
 
 def decode_refs(data: bytes | None) -> tuple[Ref, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -415,6 +415,8 @@ def as_content(content: str | Sequence[Content]) -> tuple[Content, ...]:
     if isinstance(content, str):
         text, halves = canonical.split_halves(content)
         return (Text(text, halves),)
+    if not isinstance(content, Iterable):
+        raise errors.PayloadRejected(f"content of type {type(content).__name__}", hint="give a text, or content blocks")
     return tuple(content)
 
 

@@ -247,7 +247,7 @@ def test_what_is_no_session_is_1_and_the_others_go_on(run: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "code"), [(["gone.jsonl"], 2), ([], 2), (["a.jsonl", "--from", "unheard-of"], 1), (["empty.jsonl"], 1)]
+    ("args", "code"), [(["gone.jsonl"], 2), ([], 2), (["a.jsonl", "--from", "unheard-of"], 2), (["empty.jsonl"], 1)]
 )
 def test_what_cannot_be_read_is_told(run: Run, args: list[str], code: int) -> None:
     Path("a.jsonl").write_text(session("one"))
@@ -351,7 +351,9 @@ def test_a_branch_or_a_node_is_exported_alone_where_the_form_allows_it(run: Run)
     ("args", "code"), [(["nobody"], 2), ([TITLE, "--format", "tape"], 2), ([TITLE, "-o", "no/folder/x"], 1)]
 )
 def test_what_cannot_be_exported_is_told(run: Run, db: Path, args: list[str], code: int) -> None:
-    assert run("-d", db, "export", *args).exit_code == code
+    result = run("-d", db, "export", *args)
+    assert result.exit_code == code
+    assert "no/folder/.x" not in result.stderr, "a file that nobody named"
 
 
 @pytest.mark.parametrize("by_stdin", [False, True])

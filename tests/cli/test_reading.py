@@ -304,6 +304,13 @@ def test_an_altered_body_is_1_and_named(run: Run, db: Path) -> None:
     assert run("-d", db, "verify", "--level", "chain").exit_code == 0
 
 
+def test_a_kind_that_no_event_has_is_told(run: Run, db: Path) -> None:
+    result = run("-d", db, "log", "--kind", "tol")
+    assert result.exit_code == 2
+    assert "tool" in result.stderr
+    assert run("-d", db, "log", "--kind", "summary").exit_code == 0, "none is there, but there could be"
+
+
 # --- doctor, schema ---
 
 

@@ -39,6 +39,16 @@ def test_init_again_keeps_the_store(run: Run) -> None:
     assert "kept" in run("threads").stdout
 
 
+def test_init_with_a_named_file_makes_that_one(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "own.db"
+    assert run("-d", path, "init").stdout == f"{path}\n"
+    assert path.exists()
+    assert not Path(".convlog").exists()
+    assert "already" in run("-d", path, "init").stderr
+    assert run("-d", path, "init", "below").exit_code == 2
+    assert run("-d", tmp_path / "none" / "own.db", "init").exit_code == 3
+
+
 def test_init_where_a_file_has_the_name_is_3(run: Run) -> None:
     Path(".convlog").touch()
     assert run("init").exit_code == 3

@@ -341,6 +341,19 @@ def members_refer_to_no_later_member(place: Place) -> None:
 
 
 @rule
+def content_that_is_none_is_refused(place: Place) -> None:
+    thread = place.open().create_thread()
+    thread.call("c", "Read", {})
+    for content in (3, None, 2.5):
+        with unchanged(thread), pytest.raises(errors.PayloadRejected, match="content of type"):
+            thread.user(content)  # type: ignore[arg-type] # what a caller may get wrong
+    for output in ({"a": 1}, 3, ["text"]):
+        with unchanged(thread), pytest.raises(errors.PayloadRejected) as error:
+            thread.result("c", output)  # type: ignore[arg-type] # as above
+        assert error.value.hint == "give a text, or content blocks"
+
+
+@rule
 def a_result_may_answer_a_call_of_its_own_batch(place: Place) -> None:
     thread = place.open().create_thread()
     called = Draft(body=ToolCalled(call="c", name="bash"))
