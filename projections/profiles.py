@@ -9,7 +9,7 @@ The rule ids in the field notes (A3, O14, X2 ...) are those of `convlog.projecti
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -163,7 +163,7 @@ def load_profile(source: str | Path | bytes) -> Profile:
         ProfileRejected: the content is no profile.
     """
     if isinstance(source, bytes):
-        return _decode(source, "the bytes given")
+        return _given(source)
     if isinstance(source, str) and not source.endswith(".json") and "/" not in source and "\\" not in source:
         return _bundled(source)
     try:
@@ -176,6 +176,11 @@ def load_profile(source: str | Path | bytes) -> Profile:
 @cache
 def _bundled(profile_id: str) -> Profile:
     return _decode(profile_bytes(profile_id), f"profile {profile_id}")
+
+
+@lru_cache(maxsize=64)
+def _given(data: bytes) -> Profile:
+    return _decode(data, "the bytes given")
 
 
 def _decode(data: bytes, where: str) -> Profile:
