@@ -8,6 +8,7 @@ window must be the whole path.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
 
 import msgspec
 from blake3 import blake3
@@ -19,11 +20,14 @@ from .stages import request_v1
 from .stages.pieces_v1 import Call, Document, Foreign, Image, Piece, Reasoning, Result, Text
 from .stages.request_v1 import Item
 from .stages.target_v1 import ImageFacts
-from .stages.wire_v1 import read_object
+from .stages.wire_v1 import make_common, make_mistral, read_object
 
 SERVER = "server"
 DOCUMENT = "a document"
 """Documents are named apart from all others of their request, so two windows with documents do not fit together."""
+
+COMPACTION = "compaction"
+"""The provider reads nothing before it, which decides how the whole request is mended."""
 
 ID_MEMBERS = ("id", "signature", "thoughtSignature")
 """Members of providers' own parts that may stand once in a request."""
@@ -66,6 +70,8 @@ class Settled(msgspec.Struct, frozen=True):
     items: Sequence[Item]
     rolling: Sequence[bytes]
     """r behind each of the items' blocks."""
+    responses: Collection[str]
+    """Ids of the responses that they hold."""
     undeclared: Collection[str]
     """Names of tools that the window calls and nobody declared."""
     is_marked: bool
@@ -104,9 +110,11 @@ class Kept:
         """Whether what stands before the talk is the same as when this was kept."""
         return self.lead_count == len(lead) - 1 and self.rolled[self.lead_count] == lead[-1]
 
-    def fits(self, pieces: Sequence[Piece], images: ImageFacts | None) -> bool:
-        """Whether a window of these pieces is encoded as it would be behind the settled turns."""
-        if any(name in self.names for piece in pieces for name in names_of(piece)):
+    def fits(self, pieces: Sequence[Piece], responses: Collection[str], images: ImageFacts | None) -> bool:
+        """Whether a window of these pieces and responses is derived as it would be behind the settled turns."""
+        if COMPACTION in self.names or any(name in self.names for piece in pieces for name in names_of(piece)):
+            return False
+        if any(_response(name) in self.names for name in responses):
             return False
         here = sum(_images(piece) for piece in pieces)
         most = [] if images is None else [most for most in (images.count_max, images.crowd_count) if most is not None]
@@ -117,6 +125,7 @@ class Kept:
         for piece in settled.pieces[settled.talk.start : settled.talk.stop]:
             self.names.update(dict.fromkeys(names_of(piece)))
             self.images += _images(piece)
+        self.names.update(dict.fromkeys(map(_response, settled.responses)))
         for piece in _said(settled):
             element = piece.element
             if isinstance(element, Call) and element.kind != SERVER and element.name in settled.undeclared:
@@ -188,37 +197,47 @@ def unmarked(item: Item) -> Item:
 
 
 def names_of(piece: Piece) -> Iterator[str]:
-    """Iterate over what a piece brings that may stand once in a request."""
+    """Iterate over what a piece brings that may stand once in a request, or is looked for in it."""
+    element = piece.element
+    if isinstance(element, Call):
+        # Ids are made unique over all calls, those that are left out among them.
+        yield from _call_names(element.id)
     if piece.provenance == kinds.DROPPED:
         return
-    element = piece.element
     parts = element.content if isinstance(element, Result) else (element,)
     for part in parts:
         if isinstance(part, Text | Reasoning | Call):
             if part.signature or part.opaque:
                 yield from _named(part.signature or "", part.opaque or "")
-            if part.item:
-                yield _short(part.item)
+            yield from (_short(name) for name in (part.item, part.needs) if name)
         elif isinstance(part, Foreign):
             yield from _named("", part.json)
+            yield from (_short(name) for name in (part.item, part.needs) if name)
         elif isinstance(part, Document):
             yield DOCUMENT
-    if isinstance(element, Call):
-        yield f"call {element.id}"
+
+
+@lru_cache(maxsize=4096)
+def _call_names(id_: str) -> tuple[str, ...]:
+    """Give an id, and what it becomes where it does not fit the wire."""
+    return f"call {id_}", f"call {make_common(id_)}", f"call {make_mistral(id_)}"
 
 
 def _named(signature: str, opaque: str) -> Iterator[str]:
     if signature:
         yield _short(signature)
-    value = read_object(opaque) if opaque else None
-    for member in ID_MEMBERS:
-        found = (value or {}).get(member)
-        if isinstance(found, str) and found:
-            yield _short(found)
+    value = (read_object(opaque) if opaque else None) or {}
+    yield from (_short(str(value[member])) for member in ID_MEMBERS if value.get(member))
+    if value.get("type") == COMPACTION:
+        yield COMPACTION
 
 
 def _short(name: str) -> str:
-    return blake3(name.encode()).hexdigest(length=12)
+    return blake3(name.encode(errors="surrogatepass")).hexdigest(length=12)
+
+
+def _response(id_: str) -> str:
+    return f"response {id_}"
 
 
 def _images(piece: Piece) -> int:

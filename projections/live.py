@@ -22,7 +22,7 @@ from .caches import Pages, generation
 from .kept import Kept, Settled, summary_piece, unmarked
 from .live_derived import LiveDerived
 from .material import NOTES, attachments, derived, material, stored
-from .reach import STANDING, answered, crosses, reaches, stays, still_standing
+from .reach import STANDING, answered, crosses, reaches, responses, stays, still_standing
 from .stages import pieces_v1 as kinds
 from .stages import request_v1
 from .stages.material_v1 import Material
@@ -38,6 +38,7 @@ from .window import (
     Window,
     declaring,
     frame_length,
+    keeps_marks,
     made_of,
     split_at,
     split_in_turn,
@@ -113,7 +114,8 @@ class Reading(msgspec.Struct):
         self.standing = still_standing([*self.standing, *(each for each in gone if each.type in STANDING)])
         self.nodes = self.nodes[len(gone) :]
         late = any(answered(each) < boundary for each in self.nodes)
-        self.crossed = late or any(crosses(note, boundary) for note in self.notes)
+        # Once a summary is dropped that crossed an earlier boundary, it may cross this one too.
+        self.crossed = self.crossed or late or any(crosses(note, boundary) for note in self.notes)
         self.notes = [note for note in self.notes if stays(note, boundary)]
         self.first = boundary
         return gone
@@ -274,7 +276,8 @@ class Live:
         kept, first, summary = self._here.kept, frame_length(pieces), None
         opening = 0 if self._here.opening is None else made_of(pieces, first, self._here.opening.position)
         if kept is not None and self._here.first:
-            if not kept.fits([*pieces[:first], *pieces[first + opening :]], self._images):
+            behind = [*pieces[:first], *pieces[first + opening :]]
+            if not kept.fits(behind, responses(self._here.nodes), self._images):
                 return None
             pieces = declaring(pieces, kept.undeclared)
             first = frame_length(pieces)
@@ -308,6 +311,8 @@ class Live:
             found, late = self._turns()
             splits = (split_at(prompt.window, position) for position in _boundaries(found) if position > late)
             split = next((each for each in splits if each is not None), None)
+            if split is not None and not keeps_marks(prompt.window, split):
+                return
             if split is not None:
                 self._unsaved.add(*self._leave(prompt, split))
                 return
@@ -318,7 +323,7 @@ class Live:
     def _settle_steps(self, prompt: LiveDerived, opening: Stored) -> None:
         """Keep the first steps of the open turn, as long as it goes on."""
         split = split_in_turn(prompt.window, opening.position, self._blocks_min)
-        if split is None:
+        if split is None or not keeps_marks(prompt.window, split):
             return
         if self._turn is None:
             self._turn = self._here
@@ -337,8 +342,9 @@ class Live:
                 talk=range(window.talk_first, split.piece),
                 items=[unmarked(item) for item in split.items],
                 rolling=prompt.talk_rolling[:count],
+                responses=responses(each for each in self._here.nodes if each.position < split.position),
                 undeclared=undeclared(window.prompt.request) | kept.undeclared.keys(),
-                is_marked=any(block.mark or block.after for item in window.talk for block in item.blocks),
+                is_marked=window.is_marked,
             )
         )
         return self._here.leave(split.position), kept.length - length

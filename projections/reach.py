@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -15,6 +15,9 @@ NOWHERE = 2**62
 """Behind all positions."""
 
 STANDING = frozenset({"instructions.set", "tools.set", "context.set", "todo.written"})
+BY_MODEL = frozenset({"segment.added", "tool.called", "tool.returned"})
+"""Nodes that may be of a response."""
+
 REPLACEABLE = frozenset({"context.set", "todo.written"})
 
 _MEMBER = {"turn.ended": "node", "pending.cleared": "node", "summary.added": "first", "result.promoted": "call"}
@@ -53,6 +56,19 @@ def crosses(note: Stored, boundary: int) -> bool:
 def answered(node: Record | Stored) -> int:
     """Give the call that a result answers; for what answers none, a position behind all."""
     return next((position for word, position in decode_refs(node.refs) if word == "answers"), NOWHERE)
+
+
+class _Responds(msgspec.Struct):
+    response: str | None = None
+
+
+_responds = msgspec.json.Decoder(_Responds).decode
+
+
+def responses(nodes: Iterable[Stored]) -> set[str]:
+    """Give the ids of the responses that some nodes are of."""
+    found = (_responds(each.body).response for each in nodes if each.type in BY_MODEL and each.body is not None)
+    return {each for each in found if each is not None}
 
 
 def still_standing(found: Sequence[Stored]) -> list[Stored]:

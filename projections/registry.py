@@ -28,8 +28,8 @@ class Projection(msgspec.Struct, frozen=True):
     parameters: type[msgspec.Struct] | None = None
     """The struct that its parameters decode to."""
     turnwise: bool = False
-    """For an assembler: the pieces of a settled turn hang on that turn alone. For an encoder: what it makes of them does,
-    whatever stands around. So what was encoded of them can be kept."""
+    """For an assembler: the pieces of a settled turn hang on that turn alone. For an encoder: so does what it makes of
+    them. Then what was encoded of them can be kept."""
     distribution: str | None = None
     """`name==version` of the package that ships it; None for our own."""
 

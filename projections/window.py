@@ -18,6 +18,9 @@ TAIL = frozenset({kinds.CONTEXT, kinds.TASK_LIST})
 CALLED_SO_DECLARED = "X7: called, so declared"
 """The rule of an encoder's repair that declares a tool which nobody did; its text is the tool's name."""
 
+MARKS_IN_WINDOW = 2
+"""The marks on the newest block and before the newest answer; where one is missing, its place is in what is kept."""
+
 STEPS_IN_WINDOW = 2
 """Steps of an open turn that stay in the window: a cache mark stands before the newest answer."""
 
@@ -38,11 +41,16 @@ class Window:
         taken, self.talk = _without(talk, stand_ins)
         self.summary = next((block for block in taken if block.pieces == (summary,)), None)
         """The block of the kept summary."""
-        others = [block for block in taken if block is not self.summary]
-        self.is_clean = (summary is None or self.summary is not None) and not any(
-            block.mark or block.after for block in others
+        others = (block for block in taken if block is not self.summary)
+        marks = sum(map(_is_marked, _blocks(self.talk)))
+        self.is_marked = marks > 0 or any(map(_is_marked, taken))
+        """Whether requests of this recipe get cache marks."""
+        self.is_clean = (
+            (summary is None or self.summary is not None)
+            and not any(map(_is_marked, others))
+            and (not self.is_marked or marks >= MARKS_IN_WINDOW)
         )
-        """Whether the stand-ins could be told apart from the rest, and got no mark that belongs to what is kept."""
+        """Whether the stand-ins could be told apart from the rest, and no mark stands on one that belongs elsewhere."""
 
     def goes_on_from(self, position: int, *, blocks_min: int, steps_min: int) -> bool:
         """Whether the talk can stand behind what is kept.
@@ -53,7 +61,7 @@ class Window:
         pieces = self.prompt.pieces
         made_of = self.talk[0].blocks[0].pieces[:1] if self.talk and self.talk[0].blocks else ()
         begins = bool(made_of) and pieces[made_of[0]].sources[:1] == (position,)
-        return begins and steps(self.talk) >= steps_min and _blocks(self.talk) >= blocks_min
+        return begins and steps(self.talk) >= steps_min and len(_blocks(self.talk)) >= blocks_min
 
 
 class Split(msgspec.Struct, frozen=True):
@@ -65,6 +73,13 @@ class Split(msgspec.Struct, frozen=True):
     """The index of its first piece."""
     items: tuple[Item, ...]
     """What goes."""
+
+
+def keeps_marks(window: Window, split: Split) -> bool:
+    """Whether what goes takes no cache mark with it but that of a summary, which alone can be put back."""
+    pieces = window.prompt.pieces
+    marked = [block for block in _blocks(split.items) if _is_marked(block)]
+    return all(any(pieces[index].provenance == kinds.SUMMARY for index in block.pieces) for block in marked)
 
 
 def split_at(window: Window, position: int) -> Split | None:
@@ -118,8 +133,12 @@ def _is_step(items: Sequence[Item], index: int) -> bool:
     return items[index].role in MODEL_ROLES and (not index or items[index - 1].role not in MODEL_ROLES)
 
 
-def _blocks(items: Sequence[Item]) -> int:
-    return sum(len(item.blocks) for item in items)
+def _blocks(items: Sequence[Item]) -> list[WireBlock]:
+    return [block for item in items for block in item.blocks]
+
+
+def _is_marked(block: WireBlock) -> bool:
+    return bool(block.mark or block.after)
 
 
 def _is_between(pieces: Sequence[Piece], index: int, position: int) -> bool:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from blake3 import blake3
 
 from ..registry import projection
 from ..stages.declared_v1 import function, own_fields, schema
@@ -39,7 +38,7 @@ from ..stages.request_v1 import Field, Item, Request, encode
 from ..stages.settings_v1 import further
 from ..stages.target_v1 import Attachments, Options, Target
 from ..stages.tools_v1 import Offer, namer, offered
-from ..stages.wire_v1 import is_blank, read_object, well_formed, wire_ids
+from ..stages.wire_v1 import fits_mistral, is_blank, make_mistral, read_object, well_formed, wire_ids
 
 CALLS_MAX = 128
 FROM_TOOLS = "Attached by the tools above:"
@@ -47,8 +46,6 @@ BRIDGE = "Noted."
 SYSTEM_NOTE = "<system>\n{}\n</system>"
 
 MISTRAL = "mistral"
-MISTRAL_ID_CHARS = 9
-_ALPHANUMERIC = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 @projection("openai-chat", 1, "encoder")
@@ -90,7 +87,7 @@ class _Builder:
         self._repairs = Repairs()
         self._content = Content(pieces, target, attachments, _ChatParts(), self._repairs)
         self._is_mistral = target.call_id == MISTRAL
-        self._ids = wire_ids(pieces, _fits_mistral, _make_mistral) if self._is_mistral else wire_ids(pieces)
+        self._ids = wire_ids(pieces, fits_mistral, make_mistral) if self._is_mistral else wire_ids(pieces)
         self._name = namer(target)
         self._is_openai = target.system_role == "developer"
         self._in_parts = options.cache and target.cache is not None and target.cache.options
@@ -339,18 +336,3 @@ def _is_native(_call: Call) -> bool:
 
 def _all(groups: Any) -> tuple[int, ...]:
     return tuple(index for group in groups for index in group)
-
-
-def _fits_mistral(id_: str) -> bool:
-    """O15: exactly nine letters or digits."""
-    return len(id_) == MISTRAL_ID_CHARS and id_.isascii() and id_.isalnum()
-
-
-def _make_mistral(stored: str) -> str:
-    """O15: nine letters or digits from the stored id's blake3."""
-    number = int.from_bytes(blake3(stored.encode(errors="surrogatepass")).digest(), "big")
-    chars = []
-    for _ in range(MISTRAL_ID_CHARS):
-        number, digit = divmod(number, len(_ALPHANUMERIC))
-        chars.append(_ALPHANUMERIC[digit])
-    return "".join(chars)

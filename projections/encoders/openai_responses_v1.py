@@ -232,7 +232,7 @@ class _Builder:
         recorded = read_object(element.opaque)
         if recorded is None or _message_text(recorded) != element.text:
             return value
-        if reasoned and recorded["id"] not in self._sent_ids:
+        if reasoned and str(recorded["id"]) not in self._sent_ids:
             return recorded
         if recorded.get("phase") is not None:
             value["phase"] = recorded["phase"]
@@ -244,7 +244,7 @@ class _Builder:
             self._repairs.drop(piece, "an item that only another provider or model understands")
         elif value["type"] in PAIRED or value["type"] == "reasoning" or value["type"].endswith("_call_output"):
             self._repairs.drop(piece, f"R1: {value['type']} does not go out by itself")
-        elif value.get("id") in self._sent_ids:
+        elif value.get("id") and str(value["id"]) in self._sent_ids:
             self._repairs.drop(piece, "R8: the item stands here already")
         elif element.needs is not None and element.needs not in self._sent_ids:
             self._repairs.drop(piece, "R4: the reasoning that it needs is not in the request")

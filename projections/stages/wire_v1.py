@@ -12,6 +12,9 @@ from blake3 import blake3
 
 from .pieces_v1 import Call, Piece
 
+MISTRAL_ID_CHARS = 9
+
+_ALPHANUMERIC = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _COMMON = re.compile("[A-Za-z0-9_-]{1,64}")
 
 Fits = Callable[[str], bool]
@@ -26,6 +29,21 @@ def fits_common(id_: str) -> bool:
 def make_common(stored: str) -> str:
     """X2: `call_` and 24 hex digits of the stored id's blake3; replacing characters could make two ids collide."""
     return "call_" + blake3(stored.encode(errors="surrogatepass")).hexdigest()[:24]
+
+
+def fits_mistral(id_: str) -> bool:
+    """O15: exactly nine letters or digits."""
+    return len(id_) == MISTRAL_ID_CHARS and id_.isascii() and id_.isalnum()
+
+
+def make_mistral(stored: str) -> str:
+    """O15: nine letters or digits from the stored id's blake3."""
+    number = int.from_bytes(blake3(stored.encode(errors="surrogatepass")).digest(), "big")
+    chars = []
+    for _ in range(MISTRAL_ID_CHARS):
+        number, digit = divmod(number, len(_ALPHANUMERIC))
+        chars.append(_ALPHANUMERIC[digit])
+    return "".join(chars)
 
 
 def wire_ids(pieces: Sequence[Piece], fits: Fits = fits_common, make: Make = make_common) -> dict[int, str]:
