@@ -147,8 +147,10 @@ class Live:
         """The last node of the path."""
         self._said: set[int] = set()
         """Positions of which the newest prompt's window said something."""
+        self._said_last: set[int] = set()
+        """The same of the newest prompt that was recorded."""
         self.losing: tuple[int, ...] | None = None
-        """Of what the newest prompt says nothing any more; None when there was none before it."""
+        """What the prompt recorded last said something of, and the newest does not; None when there was none."""
 
     def derive(self, leaf: int, at: int) -> derive.Derived:
         """Derive the prompt at a leaf as of a position."""
@@ -199,7 +201,7 @@ class Live:
     def _begin(self, here: Reading, tip: int, at: int) -> None:
         self._here, self._turn = here, None
         self._tip, self._at = tip, at
-        self._said, self.losing, self._unsaved = set(), None, Unsaved()
+        self._said, self._said_last, self.losing, self._unsaved = set(), set(), None, Unsaved()
 
     def _follow(self, leaf: int, at: int) -> bool:
         """Take what was appended since; False when it reaches further back than the window."""
@@ -294,11 +296,15 @@ class Live:
         return window.goes_on_from(self._here.first, blocks_min=self._blocks_min, steps_min=STEPS_IN_WINDOW)
 
     def _compare(self, said: set[int]) -> None:
-        """Note of what the prompt before said something and this one says nothing."""
-        if self._said:
+        """Note of what the prompt recorded before said something and this one says nothing."""
+        if self._said_last:
             here = {each.position for each in self._here.nodes}
-            self.losing = tuple(sorted((self._said - said) & here))
+            self.losing = tuple(sorted((self._said_last - said) & here))
         self._said = said
+
+    def recorded(self) -> None:
+        """Take note that the newest prompt was recorded."""
+        self._said_last = self._said
 
     # --- keeping ---
 

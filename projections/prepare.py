@@ -158,6 +158,7 @@ def prepare(
     if record:
         prompt.call = _record(thread, prompt, capture=capture)
         if (live := thread.store.live.get(thread, recipe)) is not None:
+            live.recorded()
             live.keep()
         thread.store.log(thread.id).keep_tree()
     return prompt
@@ -188,6 +189,8 @@ def _go_back(thread: Thread, recipe: derive.Recipe, leaf: int) -> None:
     try:
         if recipe_of(thread, last) == recipe and thread.tree.is_above(last.leaf, leaf):
             live.derive(thread, recipe, last.leaf, last.at)
+            if (found := live.get(thread, recipe)) is not None:
+                found.recorded()
     except (NotDerivable, NoSuchProjection):
         return
 
