@@ -62,6 +62,7 @@ def command(
     here (an imported thread).
     """
     from convlog.eventstore.addresses import resolve
+    from convlog.projections.live import LiveThreads
 
     with shell.open() as store:
         target = resolve(store, address)
@@ -72,12 +73,19 @@ def command(
                 raise click.UsageError("--format anthropic names an encoder; leave out --encoder, or ask for json")
             encoder = _anthropic()
         damage = verify and _is_damaged(shell, thread)
-        found: Iterator[Replayed] = thread.replay(**wanted, newest=count, assembler=assembler, encoder=encoder)
+        kept = LiveThreads(checks=True)
+        found: Iterator[Replayed] = thread.replay(
+            **wanted, newest=count, assembler=assembler, encoder=encoder, kept=kept
+        )
         if damage:
             found = map(_as_damaged, found)
         asked = bool(assembler or encoder)
         words = _write(shell, thread, found, one=target.address.call is not None, full=full, form=form, asked=asked)
-    if damage or "differs" in words:
+    if kept.failed:
+        shell.warn(
+            "a prompt derived from the one before was not the one derived whole: convlog audit derives all whole"
+        )
+    if damage or kept.failed or "differs" in words:
         raise click.exceptions.Exit(1)
     if "unprovable" in words:
         raise click.exceptions.Exit(5)

@@ -17,6 +17,7 @@ from convlog.eventstore.verify import is_fault, verify_thread
 from .calls import CallInfo, calls
 from .conversation import Store, Thread
 from .conversation import open as open_store
+from .live import LiveThreads
 from .replay import Replayed, damaged, replay, replay_call, unprovable
 from .summarise import restated
 
@@ -101,9 +102,7 @@ def audit_thread(store: Store, thread: str) -> ThreadAudit:
     ]
     if findings:
         return _audit_damaged(handle, findings)
-    judged = _Judged()
-    for replayed in replay(handle):
-        judged.take(replayed)
+    judged = _replayed_all(handle)
     summaries = list(restated(handle))
     findings = judged.findings + [
         Finding(None, each.verdict, each.maker, reason=each.reason, detail=each.detail, position=each.summary)
@@ -111,6 +110,18 @@ def audit_thread(store: Store, thread: str) -> ThreadAudit:
         if each.verdict != "exact"
     ]
     return _result(handle, judged, findings, summaries=len(summaries), stale=stale_summaries(handle))
+
+
+def _replayed_all(handle: Thread) -> _Judged:
+    """Derive all calls again: each from the one before, and all of them whole should a comparison ever fail."""
+    kept, judged = LiveThreads(checks=True), _Judged()
+    for replayed in replay(handle, kept=kept):
+        judged.take(replayed)
+    if kept.failed:
+        judged = _Judged()
+        for info in calls(handle):
+            judged.take(replay_call(handle, info))
+    return judged
 
 
 def _audit_damaged(handle: Thread, findings: list[Finding]) -> ThreadAudit:

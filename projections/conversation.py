@@ -145,11 +145,21 @@ class Thread(EventThread):
         until: int | None = None,
         on: int | None = None,
         newest: int | None = None,
+        kept: LiveThreads | None = None,
     ) -> Iterator[Replayed]:
         """Derive every call's prompt again, with a verdict. See `convlog.projections.replay.replay`."""
         from .replay import replay
 
-        return replay(self, numbers=numbers, assembler=assembler, encoder=encoder, until=until, on=on, newest=newest)
+        return replay(
+            self,
+            numbers=numbers,
+            assembler=assembler,
+            encoder=encoder,
+            until=until,
+            on=on,
+            newest=newest,
+            kept=kept,
+        )
 
     def prefix_report(self) -> Iterator[PrefixReport]:
         """Report how much of each call's prompt the one before had: what a provider's cache still serves (C06)."""
@@ -187,7 +197,7 @@ class Store(eventstore.Store):
         """The newest prompts that were derived from the events alone, to compare with what was sent."""
         from .live import LiveThreads
 
-        return LiveThreads(lasting=True)
+        return LiveThreads(lasting=True, checks=True)
 
     def create_thread(self, **fields: Any) -> Thread:
         """Make a thread. See `convlog.eventstore.store.Store.create_thread`."""

@@ -60,6 +60,9 @@ BLOCKS_BEHIND_MARKS = 8
 STEPS = frozenset({"segment.added", "tool.called", "tool.returned", *STANDING})
 """The nodes that go on with an open turn, and change nothing of what was said in it."""
 
+CHECKED_FROM = 64
+"""A prompt of twice so many blocks is the first to be compared with the one derived whole."""
+
 NODES_PER_PAGE = 256
 """Settled nodes that a page is worth writing for: deriving them again takes some milliseconds."""
 
@@ -152,7 +155,7 @@ class Live:
         self.losing: tuple[int, ...] | None = None
         """What the prompt recorded last said something of, and the newest does not; None when there was none."""
 
-    def derive(self, leaf: int, at: int) -> derive.Derived:
+    def derive(self, leaf: int, at: int) -> LiveDerived:
         """Derive the prompt at a leaf as of a position."""
         going_on = self._is_current() and self._follow(leaf, at)
         if not going_on and not (self._restore(leaf, at) and self._follow(leaf, at)):
@@ -420,12 +423,21 @@ class LiveThreads:
     Args:
         pages: Whether settled turns are kept in the store and taken from there. What proves prompts does neither.
         lasting: Whether they outlive one piece of work.
+        checks: Whether a prompt is derived whole now and then, and compared: each time that the talk doubled, so that
+            all checks together cost as much as the newest prompt a few times. What proves prompts checks.
         threads_max: So many are held.
     """
 
-    def __init__(self, *, pages: bool = False, lasting: bool = False, threads_max: int = 64) -> None:
+    def __init__(
+        self, *, pages: bool = False, lasting: bool = False, checks: bool = False, threads_max: int = 64
+    ) -> None:
         self._pages = pages
         self._lasting = lasting
+        self._checks = checks
+        self._checked: dict[tuple[str, bytes], int] = {}
+        """Blocks of the prompt that was compared last."""
+        self.failed = False
+        """Whether a prompt that was gone on to was not the one derived whole; since then all are derived whole."""
         self._threads_max = threads_max
         self._live: OrderedDict[tuple[str, bytes], Live] = OrderedDict()
 
@@ -433,9 +445,14 @@ class LiveThreads:
         """Give the live prompt of a thread by a recipe; None when none is held."""
         return self._live.get(_key(thread, recipe))
 
-    def derive(self, thread: Thread, recipe: derive.Recipe, leaf: int, at: int) -> tuple[derive.Derived, Live] | None:
-        """Derive the prompt at a leaf as of a position; None when the recipe cannot be gone on from."""
-        if not _can_be_kept(recipe):
+    def derive(
+        self, thread: Thread, recipe: derive.Recipe, leaf: int, at: int, *, check: bool = False
+    ) -> tuple[derive.Derived, Live] | None:
+        """Derive the prompt at a leaf as of a position; None when the recipe cannot be gone on from.
+
+        With `check` it is compared with the one derived whole in any case.
+        """
+        if self.failed or not _can_be_kept(recipe):
             return None
         key = _key(thread, recipe)
         pages = Pages(thread, recipe) if self._pages and key not in self._live else None
@@ -444,6 +461,11 @@ class LiveThreads:
         self._live[key] = live
         while len(self._live) > self._threads_max:
             self._live.popitem(last=False)
+        if self._checks and prompt.is_gone_on and (check or prompt.count >= 2 * self._checked.get(key, CHECKED_FROM)):
+            self._checked[key] = prompt.count
+            self.failed = not prompt.is_whole(derived(thread, recipe, leaf, at))
+            if self.failed:
+                return None
         return prompt, live
 
 

@@ -33,6 +33,16 @@ class LiveDerived(derive.Derived):
         return self._again() if self._chunk_count else self.window.prompt
 
     @property
+    def is_gone_on(self) -> bool:
+        """Whether something of it was kept."""
+        return self._chunk_count > 0
+
+    def is_whole(self, whole: derive.Derived) -> bool:
+        """Whether this is the prompt that was derived whole."""
+        mine, other = ((each.count, each.length, each.rolled(each.count), each.marks) for each in (self, whole))
+        return mine == other and self.body == whole.body
+
+    @property
     def pieces(self) -> Sequence[Piece]:  # type: ignore[override] # the base keeps what is derived here when asked for
         """What the prompt is made of, in order."""
         return self._whole.pieces

@@ -10,7 +10,7 @@ import msgspec
 
 from convlog.eventstore.canonical import digest
 from convlog.eventstore.errors import BrokenRecord, ConvlogError, NotFound
-from convlog.eventstore.events import CallObserved, CallPrepared
+from convlog.eventstore.events import CallObserved, CallPrepared, Unknown
 
 from . import derive, registry
 from .calls import CallInfo, calls, leaf_and_at
@@ -73,8 +73,12 @@ def replay(
     until: int | None = None,
     on: int | None = None,
     newest: int | None = None,
+    kept: LiveThreads | None = None,
 ) -> Iterator[Replayed]:
     """Derive calls again, one verdict each, in order; one prompt at a time is held.
+
+    A prompt is gone on to from the one before. Whenever a talk doubled, and for the last call by each recipe, it is
+    derived whole as well; should the two not be the same, all that follow are derived whole, and `kept.failed` says so.
 
     Args:
         thread: the conversation.
@@ -84,19 +88,29 @@ def replay(
         until: only calls up to this position.
         on: only calls whose prompt was made on the path to this node.
         newest: only so many of these, the last ones.
+        kept: what prompts are gone on from (default: a new one, that checks).
 
     Raises:
         NoSuchProjection: the assembler or encoder asked for is not installed.
     """
-    kept = LiveThreads()
+    kept = LiveThreads(checks=True) if kept is None else kept
     wanted = [
         info
         for info in calls(thread, until)
         if (numbers is None or info.number in numbers)
         and (on is None or thread.tree.is_above(leaf_and_at(info, thread)[0], on))
     ]
-    for info in wanted if newest is None else wanted[max(0, len(wanted) - newest) :]:
-        yield replay_call(thread, info, assembler=assembler, encoder=encoder, kept=kept)
+    wanted = wanted if newest is None else wanted[max(0, len(wanted) - newest) :]
+    last = set({_recipe_named(info): info.number for info in wanted}.values())
+    for info in wanted:
+        check = info.number in last
+        yield replay_call(thread, info, assembler=assembler, encoder=encoder, kept=kept, check=check)
+
+
+def _recipe_named(info: CallInfo) -> tuple[str, ...]:
+    """Give what a call's manifest says of how its prompt was made."""
+    made = info.manifest
+    return () if made is None else (made.assembler, made.encoder, made.profile, made.parameters, made.options)
 
 
 def replay_call(
@@ -106,19 +120,22 @@ def replay_call(
     assembler: str | None = None,
     encoder: str | None = None,
     kept: LiveThreads | None = None,
+    check: bool = False,
 ) -> Replayed:
-    """Derive one call again; `kept` is what the calls before it left to go on from."""
+    """Derive one call again; `kept` is what the calls before it left to go on from, `check` asks to compare."""
     for address, kind in ((assembler, "assembler"), (encoder, "encoder")):
         if address is not None:
             registry.get(address, kind)
     if isinstance(info.event.body, CallObserved):
         return _observed(info, info.event.body)
+    if isinstance(info.event.body, Unknown):
+        return unprovable(info, "version missing", "its manifest is of a newer program", hint="upgrade convlog")
     if info.manifest is None and info.kind != "imported":
         return unprovable(info, "redacted", "what was recorded of the call was itself erased")
     recipe = None
     try:
         recipe = _recipe(thread, info, assembler, encoder)
-        prompt = _run(thread, info, recipe, kept)
+        prompt = _run(thread, info, recipe, kept, check=check)
         if info.manifest is None or assembler or encoder:
             return _derived(thread, info, prompt)
         replayed = _compared(thread, info, info.manifest, prompt)
@@ -187,7 +204,9 @@ def recipe_of(thread: Thread, manifest: CallPrepared) -> derive.Recipe:
     )
 
 
-def _run(thread: Thread, info: CallInfo, recipe: derive.Recipe, kept: LiveThreads | None) -> derive.Derived:
+def _run(
+    thread: Thread, info: CallInfo, recipe: derive.Recipe, kept: LiveThreads | None, *, check: bool = False
+) -> derive.Derived:
     """Derive a call's prompt; whatever stops that is a reason.
 
     Raises:
@@ -196,7 +215,7 @@ def _run(thread: Thread, info: CallInfo, recipe: derive.Recipe, kept: LiveThread
     leaf, at = leaf_and_at(info, thread)
     erased = info.manifest is not None and info.event.secret is None
     try:
-        live = None if kept is None else kept.derive(thread, recipe, leaf, at)
+        live = None if kept is None else kept.derive(thread, recipe, leaf, at, check=check)
         prompt = derived(thread, recipe, leaf, at) if live is None else live[0]
         prompt.body  # noqa: B018 - made here, where what stops it is a reason
     except NotDerivable as error:

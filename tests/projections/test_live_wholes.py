@@ -6,11 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import convlog
+from convlog.cli import group
 from convlog.eventstore.events import SegmentAdded, Source, Text, ToolCalled
-from convlog.projections import live
+from convlog.projections import kept, live
+from convlog.projections.audit import audit_thread
+from convlog.projections.live import LiveThreads
+from convlog.projections.live_derived import LiveDerived
 from convlog.projections.material import derived
+from convlog.projections.replay import replay
 
 from .test_live import TOOLS, same, turn
 
@@ -191,3 +197,60 @@ def test_what_is_about_to_be_lost_is_told_by_the_last_call_not_by_a_look(store: 
     assert thread.prepare(record=False).losing == (asked,)
     assert thread.prepare(tools=TOOLS).losing == (asked,)
     assert thread.prepare(tools=TOOLS).losing == ()
+
+
+# --- should something ever be forgotten ---
+
+
+def forgetful(monkeypatch: pytest.MonkeyPatch, thread: convlog.Thread) -> None:
+    """Let a thread be prepared by a program that forgets which call ids it kept: its prompts have one of them twice."""
+    with monkeypatch.context() as patched:
+        patched.setattr(kept, "names_of", lambda piece: ())
+        thread.user("First.")
+        called("c1", answered=False)(thread)
+        thread.end_turn()
+        for number in range(30):
+            turn(thread, number)
+            thread.prepare(tools=TOOLS)
+        thread.user("Last.")
+        called("c1")(thread)
+        thread.prepare(tools=TOOLS)
+
+
+def test_a_proof_compares_with_the_whole_and_says_differs(
+    store: convlog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = store.create_thread()
+    forgetful(monkeypatch, thread)
+    assert [each.verdict for each in replay(thread)][-1] == "differs"
+    monkeypatch.setattr(kept, "names_of", lambda piece: ())
+    # The prover forgets it as well.
+    going = LiveThreads(checks=True)
+    assert [each.verdict for each in replay(thread, kept=going)][-1] == "differs"
+    assert going.failed
+    assert audit_thread(store, thread.id).verdicts["turn-memory@6 anthropic@1 differs"] == 1
+
+
+def test_all_that_follows_a_failed_comparison_is_derived_whole(
+    store: convlog.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = store.create_thread()
+    forgetful(monkeypatch, thread)
+    monkeypatch.setattr(kept, "names_of", lambda piece: ())
+    monkeypatch.setattr(live, "CHECKED_FROM", 1)
+    going = LiveThreads(checks=True)
+    found = [each.prompt for each in replay(thread, kept=going)]
+    for number in range(100, 104):
+        turn(thread, number)
+        thread.prepare(tools=TOOLS)
+    found = [each.prompt for each in replay(thread, kept=going)]
+    assert not any(isinstance(each, LiveDerived) for each in found)
+
+
+def test_the_command_says_that_a_comparison_failed(store: convlog.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    thread = store.create_thread()
+    forgetful(monkeypatch, thread)
+    monkeypatch.setattr(kept, "names_of", lambda piece: ())
+    result = CliRunner().invoke(group, ["--db", store.place, "replay", thread.id])
+    assert result.exit_code == 1
+    assert "was not the one derived whole" in result.stderr
