@@ -8,6 +8,7 @@ with its origin is read from the origin.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import msgspec
@@ -201,6 +202,9 @@ class Backend(Protocol):
 
     def drop_attachments(self, names: Collection[str]) -> None:
         """Erase attachments that outlived their use."""
+
+    def held(self) -> AbstractContextManager[object]:
+        """Give a context in which no other handle and no other process writes."""
 
     def cached(self, name: str) -> bytes | None:
         """Give a derived value kept earlier under this name."""

@@ -44,12 +44,13 @@ else:
 
 
 class FileLock:
-    """An exclusive lock on a file beside the store. Not reentrant: the holder counts for itself."""
+    """An exclusive lock on a file beside the store. Its holder may take it again; threads are kept apart by a mutex."""
 
     def __init__(self, path: Path, timeout_s: float) -> None:
         self._path = path
         self._timeout_s = timeout_s
         self._fd: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._depth = 0
 
     def __enter__(self) -> None:
         """Take the lock.
@@ -60,8 +61,9 @@ class FileLock:
         """
         if self._fd is None:
             raise StoreClosed(f"the store of {self._path} was closed")
-        if not _try_lock(self._fd):
+        if not self._depth and not _try_lock(self._fd):
             self._wait(self._fd)
+        self._depth += 1
 
     def _wait(self, fd: int) -> None:
         deadline = time.monotonic() + self._timeout_s
@@ -76,8 +78,9 @@ class FileLock:
             pause = min(pause * 2, PAUSE_S_MAX)
 
     def __exit__(self, *_: object) -> None:
-        """Give the lock back."""
-        if self._fd is not None:
+        """Give the lock back, once it was left as often as taken."""
+        self._depth -= 1
+        if self._fd is not None and not self._depth:
             _unlock(self._fd)
 
     def close(self) -> None:

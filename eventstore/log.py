@@ -147,8 +147,12 @@ class Log:
         self._tree_kept_at = snapshot.position
         return snapshot.tree
 
-    def keep_tree(self) -> None:
-        """Keep the tree in the store for other processes, where much was grown since it last was."""
+    def keep_tree(self, given: tuple[str, bytes]) -> None:
+        """Keep the tree in the store for other processes, where much was grown since it last was.
+
+        Args:
+            given: name and content of the derived value without which nothing is kept any more.
+        """
         with self._mutex:
             grown = self.position - self._tree_kept_at
             if self._tree is None or grown < max(TREE_EVENTS_MIN, self._tree_kept_at // TREE_GROWTH):
@@ -156,7 +160,7 @@ class Log:
             value = tree_cache.packed(tree_cache.Snapshot(self.position, self.hash, self._tree, self._by_type))
             self._tree_kept_at = self.position
             with suppress(errors.ConvlogError):  # it can be grown again
-                self._backend.cache(tree_cache.name(self.row.thread), value, self.row.thread)
+                self._backend.cache(tree_cache.name(self.row.thread), value, self.row.thread, given=given)
 
     def _feed(self, tree: Tree, record: Record) -> None:
         tree.add(record.position, record.parent)

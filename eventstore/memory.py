@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 
 import msgspec
 
@@ -240,7 +241,7 @@ class MemoryBackend:
             gone = set(threads)
             self._feed = {number: place for number, place in self._feed.items() if place[0] not in gone}
             self._redactions = {place: by for place, by in self._redactions.items() if place[0] not in gone}
-            self._cache = {name: kept for name, kept in self._cache.items() if kept[0] not in gone}
+            self._cache.clear()
 
     def _require_unshared(self, thread: str, gone: Sequence[str]) -> None:
         for fork in self.forks(thread):
@@ -304,6 +305,10 @@ class MemoryBackend:
         self._uses = kept
 
     # --- caches and care ---
+
+    def held(self) -> AbstractContextManager[object]:
+        """Give a context in which no other handle writes."""
+        return self._mutex
 
     def cached(self, name: str) -> bytes | None:
         """Give a derived value kept earlier under this name."""

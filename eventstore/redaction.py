@@ -16,6 +16,8 @@ backups and copies of the file.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from itertools import count
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -32,6 +34,9 @@ from .redaction_plan import Plan, Words
 
 if TYPE_CHECKING:
     from .store import Store
+
+ATTEMPTS_BESIDE_OTHERS = 3
+"""After so many attempts that somebody's append undid, all others wait until it is done."""
 
 EVENT_BYTES_SOFT = BODY_BYTES_MAX // 2
 """Replacements over this go into another `redacted` event."""
@@ -120,16 +125,24 @@ class _Redactor:
     def run(self, thread: str, wanted: Collection[int]) -> list[Appended]:
         """Redact; forks first, so that what was cut short is found again by what their origin still says."""
         done: list[Appended] = []
-        while True:
-            plan = self._plan(thread, wanted, {}, {})
-            if not plan.replaced:
-                return done
-            try:
-                rows, secrets = self._redact_readers(plan, done)
-                self._apply(plan, [plan.row, *rows], plan.secrets + secrets, done)
-            except PositionTaken:
-                continue  # somebody appended meanwhile: look again
-            return done
+        for attempt in count():
+            with nullcontext() if attempt < ATTEMPTS_BESIDE_OTHERS else self._alone():
+                plan = self._plan(thread, wanted, {}, {})
+                if not plan.replaced:
+                    break
+                try:
+                    rows, secrets = self._redact_readers(plan, done)
+                    self._apply(plan, [plan.row, *rows], plan.secrets + secrets, done)
+                except PositionTaken:
+                    continue  # somebody appended meanwhile: look again
+                break
+        return done
+
+    def _alone(self) -> AbstractContextManager[object]:
+        alone = ExitStack()
+        alone.enter_context(self._store.mutex)
+        alone.enter_context(self._store.backend.held())
+        return alone
 
     def _plan(
         self,

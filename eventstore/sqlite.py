@@ -628,8 +628,9 @@ class SqliteBackend:
                     self._drop_uses(number)
                     self._db.execute("INSERT OR IGNORE INTO deleted VALUES (?)", (thread,))
                     self._db.execute("DELETE FROM threads WHERE id = ?", (number,))
-                    for table in ("events", "redactions", "cache"):
+                    for table in ("events", "redactions"):
                         self._db.execute(f"DELETE FROM {table} WHERE thread = ?", (number,))
+                self._db.execute("DELETE FROM cache")
             self._ids.clear()
             self._begin_forgetting()
 
@@ -766,10 +767,19 @@ class SqliteBackend:
 
     # --- caches and care ---
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Give a context in which no other handle and no other process writes."""
+        with self._mutex, self._lock:
+            yield
+
     def cached(self, name: str) -> bytes | None:
-        """Give a derived value kept earlier under this name."""
-        with self._mutex, self._reading:
-            row = self._db.execute("SELECT value FROM cache WHERE name = ?", (name,)).fetchone()
+        """Give a derived value kept earlier under this name; none where the file is damaged just there."""
+        try:
+            with self._mutex, self._reading:
+                row = self._db.execute("SELECT CAST(value AS BLOB) FROM cache WHERE name = ?", (name,)).fetchone()
+        except errors.StoreDamaged:
+            return None
         return None if row is None else row[0]
 
     def cache(self, name: str, value: bytes, thread: str, *, given: tuple[str, bytes] | None = None) -> bool:

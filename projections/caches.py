@@ -18,19 +18,14 @@ from blake3 import blake3
 from convlog.eventstore.errors import ConvlogError
 
 from .freeze import fingerprint
+from .generation import GENERATION
 from .kept import Kept, Portion
 from .prepare import runtime
 
 if TYPE_CHECKING:
-    from convlog.eventstore.store import Store
-
     from .conversation import Thread
     from .derive import Recipe
 
-GENERATION = "generation"
-"""The name of a random value that every erasure drops with the rest: who still finds it there saw no erasure since."""
-
-GENERATION_BYTES = 16
 DIGEST_BYTES = 32
 PAGE_BYTES_MAX = 16 * 1024 * 1024
 """No provider takes a prompt this long."""
@@ -154,18 +149,6 @@ class Pages:
 
     def _name(self, number: int) -> str:
         return f"turns {self._thread.id} {number}"
-
-
-def generation(store: Store, thread: str) -> bytes | None:
-    """Give the store's random value since its last erasure; None where it has none and cannot be written."""
-    found = store.backend.cached(GENERATION)
-    if found is not None:
-        return found
-    made = store.entropy(GENERATION_BYTES)
-    try:
-        return made if store.backend.cache(GENERATION, made, thread) else None
-    except ConvlogError:
-        return None
 
 
 def made_by(recipe: Recipe) -> bytes:

@@ -18,7 +18,8 @@ import msgspec
 from convlog.eventstore.backend import Record
 
 from . import derive, registry
-from .caches import Pages, generation
+from .caches import Pages
+from .generation import generation
 from .kept import Kept, Settled, summary_piece, unmarked
 from .live_derived import LiveDerived
 from .material import NOTES, attachments, derived, material, stored

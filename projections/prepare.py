@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from blake3 import blake3
 
-from convlog.eventstore.errors import PayloadRejected
+from convlog.eventstore.errors import ConvlogError, PayloadRejected
 from convlog.eventstore.events import CallPrepared
 from convlog.eventstore.records import Draft
 
@@ -20,6 +21,7 @@ from .approvals import open_approval
 from .defaults import DEFAULT_ASSEMBLER, DEFAULT_MODEL
 from .errors import AwaitingApproval, BadProjection, NoSuchProjection, NotDerivable
 from .freeze import fingerprint
+from .generation import GENERATION, generation
 from .material import derived, material
 from .profiles import Profile, load_profile, profile_bytes
 from .stages.pieces_v1 import DROPPED, Piece
@@ -146,22 +148,56 @@ def prepare(
     target = load_profile(data)
     recipe = _recipe(assembler, encoder or newest_encoder(target.format), data, parameters, options)
     _check_encoder(recipe.encoder, target)
+    given = instructions, tools
+    while True:
+        found = _attempt(
+            thread, recipe, target, leaf, given, record=record, capture=capture, despite_approval=despite_approval
+        )
+        if found is not None:
+            return found
+
+
+def _attempt(
+    thread: Thread,
+    recipe: derive.Recipe,
+    target: Profile,
+    leaf: int | None,
+    given: tuple[Instructions | None, Tools | None],
+    *,
+    record: bool,
+    capture: bool,
+    despite_approval: bool,
+) -> Prompt | None:
+    """Prepare a prompt; None when something was erased meanwhile, anywhere: then it may hold what is gone."""
+    since = generation(thread.store, thread.id)
     with thread.store.mutex:
         thread.refresh()
         node = thread.head if leaf is None else thread.tree.require(leaf)
         if not despite_approval:
             _check_approval(thread, node)
-        _set_standing(thread, node, instructions, tools, may_append=record and leaf is None)
+        _set_standing(thread, node, *given, may_append=record and leaf is None)
         at = thread.position
         leaf = thread.head if leaf is None else leaf
     prompt = _prompt(thread, recipe, target, leaf, at)
-    if record:
+    if not record:
+        return prompt
+    with thread.store.mutex, thread.store.backend.held():
+        if generation(thread.store, thread.id) != since:
+            return None
         prompt.call = _record(thread, prompt, capture=capture)
+    _keep(thread, recipe, since)
+    return prompt
+
+
+def _keep(thread: Thread, recipe: derive.Recipe, since: bytes | None) -> None:
+    """Keep for other processes what the next prompt goes on from."""
+    # It can be made again: neither want of room nor a deletion meanwhile is the caller's trouble.
+    with suppress(ConvlogError):
         if (live := thread.store.live.get(thread, recipe)) is not None:
             live.recorded()
             live.keep()
-        thread.store.log(thread.id).keep_tree()
-    return prompt
+        if since is not None:
+            thread.store.log(thread.id).keep_tree((GENERATION, since))
 
 
 def _prompt(thread: Thread, recipe: derive.Recipe, target: Profile, leaf: int, at: int) -> Prompt:

@@ -26,7 +26,7 @@ FUNCTION_LINES_MAX = 60
 MODULE_LINES_MAX = 600
 LONGER_MODULES = {
     "eventstore/events.py": (800, "a catalogue: one short struct for each event type"),
-    "eventstore/sqlite.py": (900, "all SQL of the store lies in one file"),
+    "eventstore/sqlite.py": (920, "all SQL of the store lies in one file"),
 }
 """Modules over the limit: their own limit, and why."""
 

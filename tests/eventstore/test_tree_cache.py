@@ -55,7 +55,9 @@ def kept(store: Store, thread: str) -> tree_cache.Snapshot:
 def keep(store: Store, thread: str) -> Tree:
     """Grow the tree, and keep it."""
     tree = store.thread(thread).tree
-    store.log(thread).keep_tree()
+    given = ("generation", b"1")
+    store.backend.cache(*given, thread)
+    store.log(thread).keep_tree(given)
     return tree
 
 
@@ -125,9 +127,21 @@ def test_no_room_to_keep_a_tree_is_no_reason_to_fail(store: Store, monkeypatch: 
     def full(*_: Any, **__: Any) -> bool:
         raise StoreFull("no room left")
 
+    store.thread(thread).tree  # noqa: B018 - grown here
     monkeypatch.setattr(store.backend, "cache", full)
-    keep(store, thread)
+    store.log(thread).keep_tree(("generation", b"1"))
     assert not is_kept(store, thread)
+
+
+def test_it_is_not_kept_after_an_erasure_that_came_between(any_store: Store) -> None:
+    thread = any_store.create_thread().id
+    grow(any_store, thread)
+    given = ("generation", b"1")
+    any_store.backend.cache(*given, thread)
+    any_store.thread(thread).tree  # noqa: B018 - grown here
+    redact(any_store, thread, match="question 1", reason="asked for")
+    any_store.log(thread).keep_tree(given)
+    assert not is_kept(any_store, thread)
 
 
 def test_an_erasure_drops_it_with_the_rest(any_store: Store) -> None:

@@ -17,7 +17,7 @@ import convlog
 from convlog.eventstore.errors import AppendError, NotFound, StoreFull
 from convlog.eventstore.memory import MemoryBackend
 from convlog.eventstore.redaction import redact
-from convlog.projections import caches, live
+from convlog.projections import caches, live, prepare
 from convlog.projections.errors import AwaitingApproval
 from convlog.projections.live import Live
 from convlog.projections.material import derived
@@ -203,6 +203,54 @@ def test_an_erasure_between_reading_and_keeping_is_seen(opened: Opened, monkeypa
     monkeypatch.setattr(Live, "keep", too_late)
     thread.prepare(tools=TOOLS)
     assert pages(mine, thread) == []
+
+
+def test_a_deletion_drops_what_was_kept_and_stops_what_was_about_to_be(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, theirs = opened(), opened()
+    other = mine.create_thread()
+    talk(other, 0, 6)
+    thread = mine.create_thread()
+    talk(thread, 0, 12)
+    for number in range(13, 16):
+        turn(thread, number)
+    keep = Live.keep
+
+    def too_late(self: Live) -> None:
+        theirs.delete_thread(thread.id, reason="asked for")
+        keep(self)
+
+    monkeypatch.setattr(Live, "keep", too_late)
+    thread.prepare(tools=TOOLS)
+    assert mine.backend.cache_size() == 0
+
+
+@pytest.mark.parametrize("captured", [False, True])
+def test_an_erasure_between_deriving_and_recording_makes_another_prompt(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch, *, captured: bool
+) -> None:
+    mine, theirs = opened(), opened()
+    thread = mine.create_thread()
+    talk(thread, 0, 6)
+    made = prepare._prompt
+    prompts: list[bytes] = []
+
+    def slow(*how: Any) -> Prompt:
+        prompt = made(*how)
+        prompts.append(prompt.body)
+        if len(prompts) == 1:
+            redact(theirs, thread.id, match="Answer 3.", reason="asked for")
+        return prompt
+
+    monkeypatch.setattr(prepare, "_prompt", slow)
+    prompt = thread.prepare(tools=TOOLS, capture=captured)
+    assert [b"Answer 3." in each for each in prompts] == [True, False]
+    assert b"Answer 3." not in prompt.body
+    *_, last = replay(thread)
+    assert last.verdict == "exact"
+    captures = [b"".join(mine.backend.attachment(name)) for name in mine.backend.attachments()]
+    assert not any(b"Answer 3." in each for each in captures)
 
 
 def test_a_fork_sees_an_erasure_in_its_origin(opened: Opened) -> None:
