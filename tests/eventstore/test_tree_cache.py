@@ -198,6 +198,18 @@ def test_verify_finds_one_that_the_events_do_not_give(open_store: Stores, allow_
     assert [problem.kind for problem in verify_thread(open_store(), thread)] == ["cache"]
 
 
+def test_verify_finds_one_that_hides_events_of_a_type(open_store: Stores, allow_damage: None) -> None:
+    store = open_store()
+    thread = store.create_thread().id
+    grow(store, thread)
+    keep(store, thread)
+    snapshot = kept(store, thread)
+    assert list(verify_thread(store, thread)) == []
+    del snapshot.types["tool.called"]
+    replace(store, thread, tree_cache.packed(snapshot))
+    assert [problem.kind for problem in verify_thread(open_store(), thread)] == ["cache"]
+
+
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 10**6)), max_size=60))
 def test_a_tree_survives_being_packed(drawn: list[tuple[bool, int]]) -> None:
     tree = Tree()
