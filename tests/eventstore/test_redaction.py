@@ -33,7 +33,7 @@ from convlog.eventstore.masking import Mask
 from convlog.eventstore.placement import Appended
 from convlog.eventstore.ranges import covered_hash
 from convlog.eventstore.records import Draft
-from convlog.eventstore.redaction import redact
+from convlog.eventstore.redaction import ATTEMPTS_BESIDE_OTHERS, redact
 from convlog.eventstore.store import Store
 from convlog.eventstore.thread import USER, Thread
 from convlog.eventstore.verify import verify_store
@@ -424,6 +424,30 @@ def test_an_event_too_large_to_be_said_again_goes_whole(any_store: Store, monkey
     at = thread.result("c", SECRET + "x" * 200).position
     redact_all(any_store, thread)
     assert thread.event(at).output == b"[redacted]"
+
+
+def test_whoever_appends_without_a_pause_keeps_no_redaction_waiting(
+    open_store: Stores, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, other = open_store(), open_store()
+    thread = login(store)
+    redact_once = store.backend.redact
+    attempts = 0
+
+    def redact_late(*arguments: Any) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts > ATTEMPTS_BESIDE_OTHERS:
+            with pytest.raises(errors.StoreLocked):
+                Thread(open_store(timeout_s=0.05), thread.id).user("too late")
+        else:
+            other.thread(thread.id).user(f"message {attempts}")
+        redact_once(*arguments)
+
+    monkeypatch.setattr(store.backend, "redact", redact_late)
+    redact_all(store, thread)
+    assert attempts == ATTEMPTS_BESIDE_OTHERS + 1
+    assert SECRET not in f"{list(thread.events())}"
 
 
 def test_what_is_appended_meanwhile_is_redacted_too(any_place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
