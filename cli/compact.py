@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -72,14 +73,13 @@ def command(
         made = _Range(thread, target.first, target.position, leaf)
         nodes = closed_range(thread, made.first, made.last, leaf)
         words = _words(made, nodes, text, command_line, maker, note=not dry_run)
-        if check:
-            _check(shell, thread, nodes, words)
+        lacking = {"not_mentioned": _lacking(shell, thread, nodes, words)} if check else {}
         saved = _saved(thread, nodes, words)
         if dry_run:
-            _say_dry(shell, made, nodes, words, saved)
+            _say_dry(shell, made, nodes, words, saved, lacking)
         else:
             done = _store(made, words, maker, command_line, asked, replaces)
-            _say_done(shell, made, nodes, done, saved)
+            _say_done(shell, made, nodes, done, saved, lacking)
 
 
 class _Range(NamedTuple):
@@ -156,11 +156,13 @@ def _store(
 # --- what is said ---
 
 
-def _check(shell: Shell, thread: Thread, nodes: list[int], words: str) -> None:
+def _lacking(shell: Shell, thread: Thread, nodes: list[int], words: str) -> list[str]:
     from convlog.projections.summarise import unmentioned
 
-    for what in unmentioned(thread, nodes, words):
+    found = unmentioned(thread, nodes, words)
+    for what in found:
         shell.warn(f"not mentioned: {visible_line(what)}")
+    return found
 
 
 def _saved(thread: Thread, nodes: list[int], words: str) -> int:
@@ -169,17 +171,21 @@ def _saved(thread: Thread, nodes: list[int], words: str) -> int:
     return tokens(thread, nodes) - -(-len(words.encode(errors="replace")) // 4)
 
 
-def _say_dry(shell: Shell, made: _Range, nodes: list[int], words: str, saved: int) -> None:
+def _say_dry(
+    shell: Shell, made: _Range, nodes: list[int], words: str, saved: int, lacking: Mapping[str, list[str]]
+) -> None:
     if shell.as_json:
-        _emit(shell, made, nodes, saved, text=words)
+        _emit(shell, made, nodes, saved, text=words, **lacking)
         return
     shell.write(visible(words))
     shell.say(f"would stand for {counted(len(nodes), 'node')} and save about {saved:,} tokens")
 
 
-def _say_done(shell: Shell, made: _Range, nodes: list[int], done: Appended, saved: int) -> None:
+def _say_done(
+    shell: Shell, made: _Range, nodes: list[int], done: Appended, saved: int, lacking: Mapping[str, list[str]]
+) -> None:
     if shell.as_json:
-        _emit(shell, made, nodes, saved, summary=done.position)
+        _emit(shell, made, nodes, saved, summary=done.position, **lacking)
         return
     covered = f"{made.first}..{made.last} ({counted(len(nodes), 'node')})"
     shell.write(f"{done.thread[:12]}:{done.position} stands for {covered}")

@@ -13,6 +13,8 @@ from .text import counted, size, visible_line
 if TYPE_CHECKING:
     from convlog.eventstore.health import FileHealth, Holder, Writers
 
+SOURCES_SHOWN = 4
+
 
 @click.command()
 @click.option("--drop-cache", is_flag=True, help="Drop the derived values; they are made again when needed.")
@@ -96,9 +98,15 @@ def _holders(shell: Shell, holders: list[Holder] | None) -> None:
 
 def _writers(shell: Shell, found: Writers) -> None:
     _say(shell, "holds", f"{counted(found.threads, 'thread')}, {counted(found.events, 'event')}")
-    for source, (without, of) in sorted(found.keyless.items(), key=lambda item: -item[1][0]):
+    most = sorted(found.keyless.items(), key=lambda item: -item[1][0])
+    for source, (without, of) in most[:SOURCES_SHOWN]:
         share = f"{100 * without / of:.0f} % of {counted(of, 'event')} from {source}"
         _say(shell, "keys", f"without idempotency key: {share}")
+    if rest := most[SOURCES_SHOWN:]:
+        events = sum(without for _, (without, _) in rest)
+        _say(
+            shell, "keys", f"without idempotency key: {counted(events, 'event')} from {len(rest)} more; --json has all"
+        )
     for type_, count in sorted(found.unknown.items()):
         _say(shell, "unknown", f"{type_}: {counted(count, 'event')} of a newer program")
 

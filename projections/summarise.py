@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .conversation import Thread
 
 
+OUTLINE = "outline@1"
+
+_KIND = re.compile("^(changed file|failed command|command) ")
 _ADDRESS = re.compile(r"[A-Za-z0-9-]+@[1-9][0-9]*")
 
 
@@ -178,14 +181,39 @@ def tokens(thread: Thread, nodes: Sequence[int]) -> int:
 
 
 def unmentioned(thread: Thread, nodes: Sequence[int], words: str) -> list[str]:
-    """Name the files, commands and outcomes of a range that some words do not mention."""
+    """Name the files, commands and outcomes of a range that some words do not mention.
+
+    They are what tools stated, and what the range's outline makes of their calls.
+    """
     said = _collapsed(words)
     found: list[str] = []
     for event in thread.path(nodes[-1], outputs=False):
         body = event.body if event.position >= nodes[0] else None
         if isinstance(body, ToolReturned) and body.facts is not None:
             found += _unsaid(body.facts, event.position, said)
-    return list(dict.fromkeys(found))
+    outline = derive_summary(thread, nodes, OUTLINE, parameters_for(thread, OUTLINE))
+    stated = tuple(f" {_KIND.sub('', each)}" for each in found)
+    return list(dict.fromkeys([*found, *(each for each in _unsaid_of(outline, said) if not each.endswith(stated))]))
+
+
+def _unsaid_of(outline: str, said: str) -> Iterator[str]:
+    """Iterate over the files and commands of an outline that are not mentioned."""
+    title = ""
+    for line in outline.splitlines():
+        if not line.startswith("- "):
+            title = line
+            continue
+        value = line.removeprefix("- ")
+        if title.startswith("Files written"):
+            if value.rsplit("/", 1)[-1] not in said:
+                yield f"written file {value}"
+        elif title.startswith("Commands"):
+            command, _, outcome = value.rpartition(": ")
+            name = _collapsed(command).removesuffix("…")
+            # The command alone, or behind its tool's name.
+            alone = name.partition(" ")[2] or name
+            if name not in said and alone not in said:
+                yield f"{'command' if outcome in {'ok', 'exit 0'} else 'failed command'} {command}"
 
 
 def _unsaid(facts: Facts, position: int, said: str) -> Iterator[str]:

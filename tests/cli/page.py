@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import click
@@ -124,8 +125,16 @@ def _values(type_: Any) -> str:
 
 
 def _schemas(name: str) -> list[str]:
-    """Give the schemas that a command's module writes."""
+    """Give the schemas that a command's module writes, or the one that reports for it."""
     module = import_module(f"convlog.cli.{COMMANDS[name][0]}")
+    found = _emitted(module)
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.ImportFrom) and node.level == 1 and (node.module or "").endswith("_reports"):
+            found += _emitted(import_module(f"convlog.cli.{node.module}"))
+    return [f"convlog.{schema}" for schema in dict.fromkeys(found)]
+
+
+def _emitted(module: ModuleType) -> list[str]:
     found = []
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "emit":
@@ -133,7 +142,7 @@ def _schemas(name: str) -> list[str]:
             # A name is the module's own, or that of events.
             is_name = isinstance(schema, ast.Name)
             found.append(getattr(module, "SCHEMA", events.SCHEMA) if is_name else ast.literal_eval(schema))
-    return [f"convlog.{schema}" for schema in dict.fromkeys(found)]
+    return found
 
 
 if __name__ == "__main__":

@@ -286,3 +286,21 @@ def test_what_the_words_do_not_mention_is_named(job: Thread) -> None:
     assert unmentioned(job, nodes, "We looked.") == ["changed file /w/app.py", "failed command pytest -q"]
     assert unmentioned(job, nodes, "Changed app.py.") == ["failed command pytest -q"]
     assert unmentioned(job, nodes, "Changed app.py; pytest  -q failed.") == []
+
+
+def test_commands_that_a_tool_states_nothing_of_are_known_by_their_tools_names(store: Store) -> None:
+    thread = store.create_thread(agent="claude-code")
+    first = thread.user("Mend it.").position
+    for number, command in enumerate(("pytest -q", "ruff check .", "make")):
+        thread.call(f"c{number}", "Bash", {"command": command})
+        thread.result(f"c{number}", "done", status="error" if number == 1 else "ok")
+    thread.call("w", "Write", {"file_path": "/w/src/new.py", "content": "x"})
+    last = thread.result("w", "written").position
+    nodes = list(range(first, last + 1))
+    assert unmentioned(thread, nodes, "We looked.") == [
+        "written file /w/src/new.py",
+        "command pytest -q",
+        "failed command ruff check .",
+        "command make",
+    ]
+    assert unmentioned(thread, nodes, "Wrote new.py; make, pytest -q passed, ruff check . did not.") == []
