@@ -62,6 +62,7 @@ class Pages:
     def __init__(self, thread: Thread, recipe: Recipe) -> None:
         self._thread = thread
         self._backend = thread.store.backend
+        self._encoder = recipe.encoder
         self._made_by = made_by(recipe)
         self.start_over()
 
@@ -79,7 +80,7 @@ class Pages:
         if not found:
             return None
         rolled = dict(found[0][0].portion.rolled)
-        kept = Kept([rolled[number] for number in range(found[0][0].lead_count + 1)])
+        kept = Kept(self._encoder, [rolled[number] for number in range(found[0][0].lead_count + 1)])
         for page, digest in found:
             kept.add(page.portion)
             self._before = digest

@@ -7,7 +7,7 @@ window must be the whole path.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -23,14 +23,27 @@ from .stages.target_v1 import ImageFacts
 from .stages.wire_v1 import make_common, make_mistral, read_object
 
 SERVER = "server"
-DOCUMENT = "a document"
-"""Documents are named apart from all others of their request, so two windows with documents do not fit together."""
+CALLS_ALONE: frozenset[str] = frozenset()
+DOCUMENTS = "documents"
+"""They are named apart from all others of their request, so two windows with documents do not fit together."""
+SEALS = "seals"
+"""One may stand once in a request."""
+ITEMS = "items"
+"""An item may stand once in a request, and one that needs another only where that one stands."""
+COMPACTIONS = "compactions"
+"""The provider reads nothing before one, which decides how the whole request is mended."""
 
-COMPACTION = "compaction"
-"""The provider reads nothing before it, which decides how the whole request is mended."""
+JUDGED: Mapping[str, frozenset[str]] = {
+    "anthropic@1": frozenset({COMPACTIONS}),
+    "openai-chat@1": CALLS_ALONE,
+    "openai-responses@1": frozenset({ITEMS}),
+    "gemini@1": frozenset({SEALS}),
+    "bedrock@1": frozenset({DOCUMENTS}),
+}
+"""Encoder to what it judges over a whole request, besides the ids of calls; another one may judge anything of these."""
 
-ID_MEMBERS = ("id", "signature", "thoughtSignature")
-"""Members of providers' own parts that may stand once in a request."""
+ANYTHING = frozenset({DOCUMENTS, SEALS, ITEMS, COMPACTIONS})
+SEAL_MEMBERS = ("signature", "thoughtSignature")
 
 
 class KeptSummary(msgspec.Struct, frozen=True, array_like=True):
@@ -81,7 +94,9 @@ class Settled(msgspec.Struct, frozen=True):
 class Kept:
     """What was encoded of settled turns. Only ever grows: prompts made earlier remember how much of it was theirs."""
 
-    def __init__(self, lead: Sequence[bytes]) -> None:
+    def __init__(self, encoder: str, lead: Sequence[bytes]) -> None:
+        self._encoder = encoder
+        self._judged = JUDGED.get(encoder, ANYTHING)
         self.lead_count = len(lead) - 1
         """Blocks before the talk (a system message inside the list)."""
         self.rolled = dict(enumerate(lead))
@@ -102,7 +117,7 @@ class Kept:
     def copy(self) -> Kept:
         """Give another that grows apart from this one."""
         lead = [self.rolled[number] for number in range(self.lead_count + 1)]
-        found = Kept(lead)
+        found = Kept(self._encoder, lead)
         found.add(self.since(0, 0))
         return found
 
@@ -112,7 +127,8 @@ class Kept:
 
     def fits(self, pieces: Sequence[Piece], responses: Collection[str], images: ImageFacts | None) -> bool:
         """Whether a window of these pieces and responses is derived as it would be behind the settled turns."""
-        if COMPACTION in self.names or any(name in self.names for piece in pieces for name in names_of(piece)):
+        here_too = (name in self.names for piece in pieces for name in names_of(piece, self._judged))
+        if COMPACTIONS in self.names or any(here_too):
             return False
         if any(_response(name) in self.names for name in responses):
             return False
@@ -123,7 +139,7 @@ class Kept:
     def take(self, settled: Settled) -> None:
         """Add settled turns."""
         for piece in settled.pieces[settled.talk.start : settled.talk.stop]:
-            self.names.update(dict.fromkeys(names_of(piece)))
+            self.names.update(dict.fromkeys(names_of(piece, self._judged)))
             self.images += _images(piece)
         self.names.update(dict.fromkeys(map(_response, settled.responses)))
         for piece in _said(settled):
@@ -196,25 +212,27 @@ def unmarked(item: Item) -> Item:
     return msgspec.structs.replace(item, blocks=blocks)
 
 
-def names_of(piece: Piece) -> Iterator[str]:
-    """Iterate over what a piece brings that may stand once in a request, or is looked for in it."""
+def names_of(piece: Piece, judged: Collection[str]) -> Iterator[str]:
+    """Iterate over what a piece brings that may stand once in a request, or is looked for in it.
+
+    Args:
+        piece: the piece.
+        judged: what the encoder judges over a whole request, besides calls.
+    """
     element = piece.element
     if isinstance(element, Call):
         # Ids are made unique over all calls, those that are left out among them.
         yield from _call_names(element.id)
-    if piece.provenance == kinds.DROPPED:
+    if piece.provenance == kinds.DROPPED or not judged:
         return
     parts = element.content if isinstance(element, Result) else (element,)
     for part in parts:
         if isinstance(part, Text | Reasoning | Call):
-            if part.signature or part.opaque:
-                yield from _named(part.signature or "", part.opaque or "")
-            yield from (_short(name) for name in (part.item, part.needs) if name)
+            yield from _own_names(part.signature, part.opaque, (part.item, part.needs), judged)
         elif isinstance(part, Foreign):
-            yield from _named("", part.json)
-            yield from (_short(name) for name in (part.item, part.needs) if name)
-        elif isinstance(part, Document):
-            yield DOCUMENT
+            yield from _own_names(None, part.json, (part.item, part.needs), judged)
+        elif isinstance(part, Document) and DOCUMENTS in judged:
+            yield DOCUMENTS
 
 
 @lru_cache(maxsize=4096)
@@ -223,13 +241,17 @@ def _call_names(id_: str) -> tuple[str, ...]:
     return f"call {id_}", f"call {make_common(id_)}", f"call {make_mistral(id_)}"
 
 
-def _named(signature: str, opaque: str) -> Iterator[str]:
-    if signature:
-        yield _short(signature)
+def _own_names(
+    signature: str | None, opaque: str | None, items: Sequence[str | None], judged: Collection[str]
+) -> Iterator[str]:
+    """Iterate over the names in a provider's own part."""
     value = (read_object(opaque) if opaque else None) or {}
-    yield from (_short(str(value[member])) for member in ID_MEMBERS if value.get(member))
-    if value.get("type") == COMPACTION:
-        yield COMPACTION
+    if SEALS in judged:
+        yield from (_short(str(seal)) for seal in (signature, *(value.get(name) for name in SEAL_MEMBERS)) if seal)
+    if ITEMS in judged:
+        yield from (_short(str(item)) for item in (*items, value.get("id")) if item)
+    if COMPACTIONS in judged and value.get("type") == "compaction":
+        yield COMPACTIONS
 
 
 def _short(name: str) -> str:

@@ -270,7 +270,7 @@ class Live:
         first = request_v1.start(window.prompt.request)
         lead = [first, *request_v1.rolling(first, list(request_v1.links(Request((), window.lead))))]
         if here.kept is None or not here.first:
-            here.kept = Kept(lead)
+            here.kept = Kept(self._recipe.encoder, lead)
         elif not (window.is_clean and here.kept.goes_on_from(lead) and self._stands_behind(window)):
             return None
         self._compare(said)

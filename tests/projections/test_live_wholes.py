@@ -205,7 +205,7 @@ def test_what_is_about_to_be_lost_is_told_by_the_last_call_not_by_a_look(store: 
 def forgetful(monkeypatch: pytest.MonkeyPatch, thread: convlog.Thread) -> None:
     """Let a thread be prepared by a program that forgets which call ids it kept: its prompts have one of them twice."""
     with monkeypatch.context() as patched:
-        patched.setattr(kept, "names_of", lambda piece: ())
+        patched.setattr(kept, "names_of", lambda piece, judged: ())
         thread.user("First.")
         called("c1", answered=False)(thread)
         thread.end_turn()
@@ -223,7 +223,7 @@ def test_a_proof_compares_with_the_whole_and_says_differs(
     thread = store.create_thread()
     forgetful(monkeypatch, thread)
     assert [each.verdict for each in replay(thread)][-1] == "differs"
-    monkeypatch.setattr(kept, "names_of", lambda piece: ())
+    monkeypatch.setattr(kept, "names_of", lambda piece, judged: ())
     # The prover forgets it as well.
     going = LiveThreads(checks=True)
     assert [each.verdict for each in replay(thread, kept=going)][-1] == "differs"
@@ -236,7 +236,7 @@ def test_all_that_follows_a_failed_comparison_is_derived_whole(
 ) -> None:
     thread = store.create_thread()
     forgetful(monkeypatch, thread)
-    monkeypatch.setattr(kept, "names_of", lambda piece: ())
+    monkeypatch.setattr(kept, "names_of", lambda piece, judged: ())
     monkeypatch.setattr(live, "CHECKED_FROM", 1)
     going = LiveThreads(checks=True)
     found = [each.prompt for each in replay(thread, kept=going)]
@@ -250,7 +250,7 @@ def test_all_that_follows_a_failed_comparison_is_derived_whole(
 def test_the_command_says_that_a_comparison_failed(store: convlog.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     thread = store.create_thread()
     forgetful(monkeypatch, thread)
-    monkeypatch.setattr(kept, "names_of", lambda piece: ())
+    monkeypatch.setattr(kept, "names_of", lambda piece, judged: ())
     result = CliRunner().invoke(group, ["--db", store.place, "replay", thread.id])
     assert result.exit_code == 1
     assert "was not the one derived whole" in result.stderr
