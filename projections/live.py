@@ -320,9 +320,7 @@ class Live:
         if self._turn is None:
             found, late = self._turns()
             splits = (split_at(prompt.window, position) for position in _boundaries(found) if position > late)
-            split = next((each for each in splits if each is not None), None)
-            if split is not None and not keeps_marks(prompt.window, split):
-                return
+            split = next((each for each in splits if each is not None and keeps_marks(prompt.window, each)), None)
             if split is not None:
                 self._unsaved.add(*self._leave(prompt, split))
                 return

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -11,6 +12,8 @@ from .pieces_v1 import CONTEXT, INSTRUCTIONS, TASK_LIST, TOOLS, Piece, Text, Too
 from .pieces_v1 import Tools as ToolsElement
 from .view_v1 import Context, Instructions, Node, Part, Todos, Tools
 from .view_v1 import Tool as ToolView
+
+Cited = TypeVar("Cited", Part, ToolView)
 
 TAIL = "tail"
 SYSTEM = "system"
@@ -33,16 +36,16 @@ class Frame(msgspec.Struct, frozen=True):
     instructions: Node | None
     todos: Node | None
     contexts: dict[str, Node]
-    known_tools: dict[int, Tools]
-    known_instructions: dict[int, Instructions]
+    known_tools: dict[int, tuple[ToolView, ...]]
+    known_instructions: dict[int, tuple[Part, ...]]
 
 
 def frame(path: Sequence[Node]) -> Frame:
     """Read what is in force at the end of a path."""
     last: dict[str, Node] = {}
     contexts: dict[str, Node] = {}
-    tools: dict[int, Tools] = {}
-    instructions: dict[int, Instructions] = {}
+    tools: dict[int, tuple[ToolView, ...]] = {}
+    instructions: dict[int, tuple[Part, ...]] = {}
     for node in path:
         body = node.body
         kind = type(body)
@@ -55,9 +58,9 @@ def frame(path: Sequence[Node]) -> Frame:
             continue
         last[kind.__name__] = node
         if isinstance(body, Tools):
-            tools[node.position] = body
+            tools[node.position] = body.tools
         elif isinstance(body, Instructions):
-            instructions[node.position] = body
+            instructions[node.position] = body.parts
     return Frame(
         last.get("Tools"),
         last.get("Instructions"),
@@ -78,7 +81,7 @@ def before(found: Frame) -> list[Piece]:
     if found.instructions is not None and isinstance(found.instructions.body, Instructions):
         sources = (found.instructions.position,)
         for part in found.instructions.body.parts:
-            text = _part(part, found.known_instructions)
+            text = _resolved(part, found.known_instructions).text or ""
             pieces.append(Piece(INSTRUCTIONS, SYSTEM, Text(text), sources, rule=part.name))
     return pieces
 
@@ -126,23 +129,17 @@ def _role(place: str) -> str:
     return SYSTEM if place == SYSTEM else "user"
 
 
-def _tool(tool: ToolView, known: dict[int, Tools]) -> Tool:
-    """Resolve a declaration that cites an earlier `tools.set`."""
-    while (since := tool.since) is not None:
-        held = known[since].tools if since in known else ()
-        cited = next((other for other in held if other.name == tool.name), None)
-        if cited is None:
-            raise MissingPart(since)
-        tool = cited
+def _tool(tool: ToolView, known: Mapping[int, Sequence[ToolView]]) -> Tool:
+    """Give a declaration, resolved where it cites an earlier `tools.set`."""
+    tool = _resolved(tool, known)
     return Tool(tool.name, tool.description, tool.input_schema, tool.extra)
 
 
-def _part(part: Part, earlier: dict[int, Instructions]) -> str:
-    """Resolve a part that cites an earlier `instructions.set`."""
-    while (since := part.since) is not None:
-        held = earlier[since].parts if since in earlier else ()
-        cited = next((other for other in held if other.name == part.name), None)
+def _resolved(member: Cited, known: Mapping[int, Sequence[Cited]]) -> Cited:
+    """Follow a member's citations to the event that says it whole."""
+    while (since := member.since) is not None:
+        cited = next((other for other in known.get(since, ()) if other.name == member.name), None)
         if cited is None:
             raise MissingPart(since)
-        part = cited
-    return part.text or ""
+        member = cited
+    return member
