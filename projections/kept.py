@@ -132,6 +132,10 @@ class Kept:
             return False
         if any(_response(name) in self.names for name in responses):
             return False
+        return self.has_room(pieces, images)
+
+    def has_room(self, pieces: Sequence[Piece], images: ImageFacts | None) -> bool:
+        """Whether all images go out that a model takes: where they are too many, each hangs on all others."""
         here = sum(_images(piece) for piece in pieces)
         most = [] if images is None else [most for most in (images.count_max, images.crowd_count) if most is not None]
         return all(here + self.images <= limit for limit in most)

@@ -23,7 +23,7 @@ from .generation import generation
 from .kept import Kept, Settled, summary_piece, unmarked
 from .live_derived import LiveDerived
 from .material import NOTES, attachments, derived, material, stored
-from .reach import STANDING, answered, crosses, reaches, responses, stays, still_standing
+from .reach import STANDING, answered, answers_before, crosses, reaches, responses, stays, still_standing
 from .stages import pieces_v1 as kinds
 from .stages import request_v1
 from .stages.material_v1 import Material
@@ -97,8 +97,7 @@ class Reading(msgspec.Struct):
     opening: Stored | None = None
     """The input that opened the turn of which the first steps are kept."""
     crossed: bool = False
-    """Whether what is kept hangs on this window: a result in it answers a kept call, or a summary that does not apply
-    on this path ends in it."""
+    """Whether a summary, which does not apply on this path, begins in what is kept and ends in the window."""
     kept: Kept | None = None
 
     @property
@@ -117,9 +116,8 @@ class Reading(msgspec.Struct):
         gone = [each for each in self.nodes if each.position < boundary]
         self.standing = still_standing([*self.standing, *(each for each in gone if each.type in STANDING)])
         self.nodes = self.nodes[len(gone) :]
-        late = any(answered(each) < boundary for each in self.nodes)
         # Once a summary is dropped that crossed an earlier boundary, it may cross this one too.
-        self.crossed = self.crossed or late or any(crosses(note, boundary) for note in self.notes)
+        self.crossed = self.crossed or any(crosses(note, boundary) for note in self.notes)
         self.notes = [note for note in self.notes if stays(note, boundary)]
         self.first = boundary
         return gone
@@ -320,7 +318,7 @@ class Live:
         if self._turn is None:
             found, late = self._turns()
             splits = (split_at(prompt.window, position) for position in _boundaries(found) if position > late)
-            split = next((each for each in splits if each is not None and keeps_marks(prompt.window, each)), None)
+            split = next((each for each in splits if each is not None and self._may_leave(prompt, each)), None)
             if split is not None:
                 self._unsaved.add(*self._leave(prompt, split))
                 return
@@ -331,12 +329,22 @@ class Live:
     def _settle_steps(self, prompt: LiveDerived, opening: Stored) -> None:
         """Keep the first steps of the open turn, as long as it goes on."""
         split = split_in_turn(prompt.window, opening.position, self._blocks_min)
-        if split is None or not keeps_marks(prompt.window, split):
+        if split is None or not self._may_leave(prompt, split):
             return
         if self._turn is None:
             self._turn = self._here
             self._here = self._here.copy(opening)
         self._leave(prompt, split)
+
+    def _may_leave(self, prompt: LiveDerived, split: Split) -> bool:
+        """Whether what goes stays as it is, whatever becomes of what stays."""
+        kept, pieces = self._here.kept, prompt.window.prompt.pieces
+        return (
+            kept is not None
+            and keeps_marks(prompt.window, split)
+            and not answers_before(self._here.nodes, split.position)
+            and kept.has_room(pieces, self._images)
+        )
 
     def _leave(self, prompt: LiveDerived, split: Split) -> tuple[list[Stored], int]:
         """Part the window; give the nodes that left it, and the bytes of what they became."""

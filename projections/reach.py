@@ -58,6 +58,11 @@ def answered(node: Record | Stored) -> int:
     return next((position for word, position in decode_refs(node.refs) if word == "answers"), NOWHERE)
 
 
+def answers_before(nodes: Iterable[Stored], boundary: int) -> bool:
+    """Whether a node from a boundary on answers a call before it: it parts what the model said otherwise than there."""
+    return any(answered(each) < boundary for each in nodes if each.position >= boundary)
+
+
 class _Responds(msgspec.Struct):
     response: str | None = None
 

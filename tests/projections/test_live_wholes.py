@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import convlog
 from convlog.cli import group
-from convlog.eventstore.events import SegmentAdded, Source, Text, ToolCalled
+from convlog.eventstore.events import Image, SegmentAdded, Source, Text, ToolCalled
 from convlog.projections import kept, live
 from convlog.projections.audit import audit_thread
 from convlog.projections.live import LiveThreads
@@ -128,6 +128,58 @@ def test_a_compaction_decides_how_the_request_ends(store: convlog.Store, source:
     prepared(thread, **how)
     thread.append(ToolCalled(call="srvtoolu_1", name="web_search", kind="server"), source=source)
     prepared(thread, **how)
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-4-6", "gemini-3-flash-preview", "gpt-5.4"])
+@pytest.mark.parametrize("assembler", ["turn-memory@6", "transcript@1"])
+def test_a_late_result_parts_no_batch_of_calls(store: convlog.Store, assembler: str, model: str) -> None:
+    how = {"assembler": assembler, "model": model}
+    thread = store.create_thread()
+    thread.user("Start it.")
+    called("late", answered=False)(thread)
+    thread.end_turn()
+    for number in range(6):
+        turn(thread, number)
+        prepared(thread, **how)
+    thread.user("Go on.")
+    thread.text("Going on.")
+    thread.call("a", "Read", {})
+    prepared(thread, **how)
+    thread.result("late", "made")
+    prepared(thread, **how)
+    for call in ("b", "c"):
+        thread.call(call, "Read", {})
+        prepared(thread, **how)
+    thread.end_turn("error")
+    for number in range(6, 10):
+        prepared(thread, **how)
+        turn(thread, number)
+
+
+def wide(side: int) -> bytes:
+    """Give the beginning of a picture of so many pixels a side."""
+    return bytes.fromhex("89504e470d0a1a0a0000000d49484452") + side.to_bytes(4, "big") * 2 + b"\x08\x06\0\0\0"
+
+
+def test_a_picture_that_only_a_crowd_forbids_comes_back_when_the_crowd_is_gone(store: convlog.Store) -> None:
+    """Pictures in results stand in a prompt while their turn is open."""
+    large, small = store.attach(wide(3000)), store.attach(wide(10))
+    thread = store.create_thread()
+    thread.user([Text(text="See."), Image(media_type="image/png", attachment=large)])
+    thread.text("I see.")
+    thread.end_turn()
+    for number in range(5):
+        turn(thread, number)
+    thread.user("Look around.")
+    for number in range(24):
+        thread.call(f"look{number}", "Read", {})
+        thread.result(f"look{number}", [Image(media_type="image/png", attachment=small)])
+        prepared(thread)
+    thread.text("I looked around.")
+    thread.end_turn()
+    for number in range(5, 9):
+        prepared(thread)
+        turn(thread, number)
 
 
 @pytest.mark.parametrize("encoder", ["openai-responses@1", "openai-chat@1"])
