@@ -16,14 +16,12 @@ backups and copies of the file.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
-from itertools import count
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from . import records
-from .backend import Erasure, PositionTaken, ThreadRow
+from .backend import Erasure, ThreadRow
 from .canonical import BODY_BYTES_MAX
 from .errors import NoSuchNode, NothingMatches, PayloadRejected
 from .events import Redacted, Redaction, Source
@@ -34,9 +32,6 @@ from .redaction_plan import Plan, Words
 
 if TYPE_CHECKING:
     from .store import Store
-
-ATTEMPTS_BESIDE_OTHERS = 3
-"""After so many attempts that somebody's append undid, all others wait until it is done."""
 
 EVENT_BYTES_SOFT = BODY_BYTES_MAX // 2
 """Replacements over this go into another `redacted` event."""
@@ -125,24 +120,13 @@ class _Redactor:
     def run(self, thread: str, wanted: Collection[int]) -> list[Appended]:
         """Redact; forks first, so that what was cut short is found again by what their origin still says."""
         done: list[Appended] = []
-        for attempt in count():
-            with nullcontext() if attempt < ATTEMPTS_BESIDE_OTHERS else self._alone():
-                plan = self._plan(thread, wanted, {}, {})
-                if not plan.replaced:
-                    break
-                try:
-                    rows, secrets = self._redact_readers(plan, done)
-                    self._apply(plan, [plan.row, *rows], plan.secrets + secrets, done)
-                except PositionTaken:
-                    continue  # somebody appended meanwhile: look again
-                break
+        # Alone: a prompt that another process makes between the forks and their origin would keep what goes.
+        with self._store.alone():
+            plan = self._plan(thread, wanted, {}, {})
+            if plan.replaced:
+                rows, secrets = self._redact_readers(plan, done)
+                self._apply(plan, [plan.row, *rows], plan.secrets + secrets, done)
         return done
-
-    def _alone(self) -> AbstractContextManager[object]:
-        alone = ExitStack()
-        alone.enter_context(self._store.mutex)
-        alone.enter_context(self._store.backend.held())
-        return alone
 
     def _plan(
         self,
@@ -204,9 +188,6 @@ class _Redactor:
             )
             try:
                 self._store.backend.redact(log.row.thread, batch.records, erasure)
-            except PositionTaken:
-                log.learn(batch)
-                raise
             finally:
                 log.refresh()
             done += batch.answers

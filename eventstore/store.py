@@ -7,6 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -66,6 +67,13 @@ class Store:
         with self.mutex:
             self._logs.clear()
             self.backend.close()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Give a context in which nobody else writes: no other thread, handle or process. Keep it short."""
+        # In this order everywhere: who holds the backend waits for no thread that waits for the backend.
+        with self.mutex, self.backend.held():
+            yield
 
     @property
     def place(self) -> str:

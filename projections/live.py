@@ -9,6 +9,7 @@ redaction, a promotion, a late result, another branch, other surroundings) makes
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from convlog.eventstore.backend import Record
 
 from . import derive, registry
 from .caches import Pages
+from .derive import Derived, Recipe
 from .generation import generation
 from .kept import Kept, Settled, summary_piece, unmarked
 from .live_derived import LiveDerived
@@ -126,9 +128,7 @@ class Reading(msgspec.Struct):
 class Live:
     """One thread's newest prompt by one recipe, kept ready to be gone on from."""
 
-    def __init__(
-        self, thread: Thread, recipe: derive.Recipe, pages: Pages | None = None, *, lasting: bool = False
-    ) -> None:
+    def __init__(self, thread: Thread, recipe: Recipe, pages: Pages | None = None, *, lasting: bool = False) -> None:
         self._thread = thread
         self._recipe = recipe
         self._pages = pages
@@ -147,10 +147,8 @@ class Live:
         self._at = 0
         self._tip = 0
         """The last node of the path."""
-        self._said: set[int] = set()
-        """Positions of which the newest prompt's window said something."""
         self._said_last: set[int] = set()
-        """The same of the newest prompt that was recorded."""
+        """Positions of which the window of the prompt recorded last said something."""
         self.losing: tuple[int, ...] | None = None
         """What the prompt recorded last said something of, and the newest does not; None when there was none."""
 
@@ -164,6 +162,7 @@ class Live:
             self._start_over(leaf, at)
             prompt = self._derive(at)
             assert prompt is not None
+        prompt.losing = self.losing
         self._settle(prompt)
         return prompt
 
@@ -203,7 +202,7 @@ class Live:
     def _begin(self, here: Reading, tip: int, at: int) -> None:
         self._here, self._turn = here, None
         self._tip, self._at = tip, at
-        self._said, self._said_last, self.losing, self._unsaved = set(), set(), None, Unsaved()
+        self._said_last, self.losing, self._unsaved = set(), None, Unsaved()
 
     def _follow(self, leaf: int, at: int) -> bool:
         """Take what was appended since; False when it reaches further back than the window."""
@@ -273,7 +272,7 @@ class Live:
             return None
         self._compare(said)
         thread, recipe, leaf = self._thread, self._recipe, self._tip
-        return LiveDerived(here.kept, window, lambda: derived(thread, recipe, leaf, at))
+        return LiveDerived(here.kept, window, said, lambda: derived(thread, recipe, leaf, at))
 
     def _window(self, pieces: list[Piece]) -> Window | None:
         """Encode a window; None when it cannot stand behind what is kept."""
@@ -290,7 +289,7 @@ class Live:
                 pieces.insert(summary, summary_piece(kept.summary))
         request = derive.encode(pieces, self._recipe, attachments(self._thread, derive.attachments_needed(pieces)))
         stand_ins = range(first, first + (summary is not None) + opening)
-        return Window(derive.Derived(self._recipe, pieces, request), stand_ins, summary)
+        return Window(Derived(self._recipe, pieces, request), stand_ins, summary)
 
     def _stands_behind(self, window: Window) -> bool:
         if self._turn is None:
@@ -302,11 +301,10 @@ class Live:
         if self._said_last:
             here = {each.position for each in self._here.nodes}
             self.losing = tuple(sorted((self._said_last - said) & here))
-        self._said = said
 
-    def recorded(self) -> None:
-        """Take note that the newest prompt was recorded."""
-        self._said_last = self._said
+    def recorded(self, prompt: LiveDerived) -> None:
+        """Take note that a prompt was recorded."""
+        self._said_last = prompt.said
 
     # --- keeping ---
 
@@ -446,19 +444,26 @@ class LiveThreads:
         self.failed = False
         """Whether a prompt that was gone on to was not the one derived whole; since then all are derived whole."""
         self._threads_max = threads_max
+        self._mutex = threading.RLock()
         self._live: OrderedDict[tuple[str, bytes], Live] = OrderedDict()
 
-    def get(self, thread: Thread, recipe: derive.Recipe) -> Live | None:
+    def get(self, thread: Thread, recipe: Recipe) -> Live | None:
         """Give the live prompt of a thread by a recipe; None when none is held."""
         return self._live.get(_key(thread, recipe))
 
     def derive(
-        self, thread: Thread, recipe: derive.Recipe, leaf: int, at: int, *, check: bool = False
-    ) -> tuple[derive.Derived, Live] | None:
+        self, thread: Thread, recipe: Recipe, leaf: int, at: int, *, check: bool = False
+    ) -> tuple[LiveDerived, Live] | None:
         """Derive the prompt at a leaf as of a position; None when the recipe cannot be gone on from.
 
         With `check` it is compared with the one derived whole in any case.
         """
+        with self._mutex:
+            return self._derive(thread, recipe, leaf, at, check=check)
+
+    def _derive(
+        self, thread: Thread, recipe: Recipe, leaf: int, at: int, *, check: bool
+    ) -> tuple[LiveDerived, Live] | None:
         if self.failed or not _can_be_kept(recipe):
             return None
         key = _key(thread, recipe)
@@ -475,12 +480,20 @@ class LiveThreads:
                 return None
         return prompt, live
 
+    def recorded(self, thread: Thread, recipe: Recipe, prompt: Derived) -> None:
+        """Take note that a prompt was recorded, and keep what settled for other processes."""
+        with self._mutex:
+            live = self.get(thread, recipe)
+            if live is not None and isinstance(prompt, LiveDerived):
+                live.recorded(prompt)
+                live.keep()
 
-def _key(thread: Thread, recipe: derive.Recipe) -> tuple[str, bytes]:
+
+def _key(thread: Thread, recipe: Recipe) -> tuple[str, bytes]:
     return thread.id, msgspec.json.encode(recipe)
 
 
-def _can_be_kept(recipe: derive.Recipe) -> bool:
+def _can_be_kept(recipe: Recipe) -> bool:
     """Whether settled turns stay as they are: our own encoders are written so, another's must say it."""
     encoder = registry.get(recipe.encoder)
     return registry.get(recipe.assembler).turnwise and (recipe.encoder in registry.OWN or encoder.turnwise)

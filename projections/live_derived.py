@@ -17,7 +17,11 @@ from .window import Window
 class LiveDerived(derive.Derived):
     """A derived prompt. Its bytes and digests are at hand; the rest is derived when asked for."""
 
-    def __init__(self, kept: Kept, window: Window, again: Callable[[], derive.Derived]) -> None:
+    def __init__(self, kept: Kept, window: Window, said: set[int], again: Callable[[], derive.Derived]) -> None:
+        self.said = said
+        """Positions of which the window says something."""
+        self.losing: tuple[int, ...] | None = None
+        """What the prompt recorded before said something of, and this one does not; None when there was none."""
         self.recipe = window.prompt.recipe
         self.window = window
         self._again = again

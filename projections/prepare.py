@@ -181,21 +181,19 @@ def _attempt(
     prompt = _prompt(thread, recipe, target, leaf, at)
     if not record:
         return prompt
-    with thread.store.mutex, thread.store.backend.held():
+    with thread.store.alone():
         if generation(thread.store, thread.id) != since:
             return None
         prompt.call = _record(thread, prompt, capture=capture)
-    _keep(thread, recipe, since)
+    _keep(thread, recipe, prompt.derived, since)
     return prompt
 
 
-def _keep(thread: Thread, recipe: derive.Recipe, since: bytes | None) -> None:
+def _keep(thread: Thread, recipe: derive.Recipe, prompt: derive.Derived, since: bytes | None) -> None:
     """Keep for other processes what the next prompt goes on from."""
     # It can be made again: neither want of room nor a deletion meanwhile is the caller's trouble.
     with suppress(ConvlogError):
-        if (live := thread.store.live.get(thread, recipe)) is not None:
-            live.recorded()
-            live.keep()
+        thread.store.live.recorded(thread, recipe, prompt)
         if since is not None:
             thread.store.log(thread.id).keep_tree((GENERATION, since))
 
@@ -211,7 +209,7 @@ def _prompt(thread: Thread, recipe: derive.Recipe, target: Profile, leaf: int, a
         prompt.losing = _losing(thread, prompt)
         return prompt
     prompt = Prompt(found[0], target, leaf, at)
-    prompt.losing = _losing(thread, prompt) if found[1].losing is None else found[1].losing
+    prompt.losing = _losing(thread, prompt) if found[0].losing is None else found[0].losing
     return prompt
 
 
@@ -224,9 +222,9 @@ def _go_back(thread: Thread, recipe: derive.Recipe, leaf: int) -> None:
         return
     try:
         if recipe_of(thread, last) == recipe and thread.tree.is_above(last.leaf, leaf):
-            live.derive(thread, recipe, last.leaf, last.at)
-            if (found := live.get(thread, recipe)) is not None:
-                found.recorded()
+            found = live.derive(thread, recipe, last.leaf, last.at)
+            if found is not None:
+                found[1].recorded(found[0])
     except (NotDerivable, NoSuchProjection):
         return
 

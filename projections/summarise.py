@@ -16,6 +16,7 @@ from convlog.eventstore.summaries import add_summary
 
 from . import registry
 from .errors import BadProjection, NoSuchProjection
+from .generation import generation
 from .material import material
 from .stages.material_v1 import Material
 from .stages.pieces_v1 import Call, Piece, Reasoning, Result, Text
@@ -97,22 +98,27 @@ def summarise(
     """
     spelled = parameters_for(thread, maker, parameters)
     while True:
+        since = generation(thread.store, thread.id)
         at = thread.position
         text = derive_summary(thread, closed_range(thread, first, last, on), maker, spelled, at)
         try:
-            return add_summary(
-                thread,
-                first,
-                last,
-                text,
-                on=on,
-                maker=maker,
-                parameters=spelled,
-                replaces=replaces,
-                key=key,
-                source=Source("system", name=maker),
-                expected_position=at,
-            )
+            with thread.store.alone():
+                # What a fork shares is erased in its origin's log, where no position of its own moves.
+                if generation(thread.store, thread.id) != since:
+                    continue
+                return add_summary(
+                    thread,
+                    first,
+                    last,
+                    text,
+                    on=on,
+                    maker=maker,
+                    parameters=spelled,
+                    replaces=replaces,
+                    key=key,
+                    source=Source("system", name=maker),
+                    expected_position=at,
+                )
         except Conflict:
             thread.refresh()
 
