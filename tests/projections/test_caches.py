@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any, cast
 
 import msgspec
@@ -17,7 +18,7 @@ import convlog
 from convlog.eventstore.errors import AppendError, NotFound, StoreFull
 from convlog.eventstore.memory import MemoryBackend
 from convlog.eventstore.redaction import redact
-from convlog.projections import caches, live, prepare
+from convlog.projections import caches, kept, live, prepare, summarise
 from convlog.projections.errors import AwaitingApproval
 from convlog.projections.live import Live
 from convlog.projections.material import derived
@@ -224,6 +225,49 @@ def test_a_deletion_drops_what_was_kept_and_stops_what_was_about_to_be(
     monkeypatch.setattr(Live, "keep", too_late)
     thread.prepare(tools=TOOLS)
     assert mine.backend.cache_size() == 0
+
+
+def test_no_page_is_written_while_another_thread_moves_turns(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of turns that are leaving a window, with the window as it was, would repeat them."""
+    store = opened()
+    thread = store.create_thread()
+    prompt = talk(thread, 0, 6)
+    take, waited = kept.Kept.take, []
+
+    def moved(self: kept.Kept, settled: kept.Settled) -> None:
+        take(self, settled)
+        keeper = Thread(target=store.live.recorded, args=(thread, prompt.derived.recipe, prompt.derived), daemon=True)
+        keeper.start()
+        keeper.join(0.05)
+        waited.append(keeper.is_alive())
+
+    monkeypatch.setattr(kept.Kept, "take", moved)
+    turn(thread, 7)
+    thread.prepare(tools=TOOLS)
+    assert waited == [True]
+
+
+def test_a_summary_of_a_fork_is_made_again_after_an_erasure_in_its_origin(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, theirs = opened(), opened()
+    origin = mine.create_thread()
+    first = origin.user("Say the word.").position
+    last = origin.text("Said.").position
+    origin.end_turn()
+    fork = cast("convlog.Thread", origin.fork())
+    derive_summary, texts = summarise.derive_summary, []
+
+    def slow(*how: Any) -> str:
+        texts.append(derive_summary(*how))
+        if len(texts) == 1:
+            redact(theirs, origin.id, match="the word", reason="asked for")
+        return texts[-1]
+
+    monkeypatch.setattr(summarise, "derive_summary", slow)
+    summary = fork.event(fork.summarise_with("outline@1", first, last).position)
+    assert ["the word" in text for text in texts] == [True, False]
+    assert "the word" not in summary.body.text
 
 
 @pytest.mark.parametrize("captured", [False, True])
