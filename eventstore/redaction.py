@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from . import records
-from .backend import Erasure, ThreadRow
+from .backend import Erasure, PositionTaken, ThreadRow
 from .canonical import BODY_BYTES_MAX
 from .errors import NoSuchNode, NothingMatches, PayloadRejected
 from .events import Redacted, Redaction, Source
@@ -188,6 +188,10 @@ class _Redactor:
             )
             try:
                 self._store.backend.redact(log.row.thread, batch.records, erasure)
+            except PositionTaken:
+                # Nobody else writes: what is there cannot be read.
+                log.learn(batch)
+                raise
             finally:
                 log.refresh()
             done += batch.answers
