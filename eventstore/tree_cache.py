@@ -10,11 +10,10 @@ import zlib
 from array import array
 
 import msgspec
-from blake3 import blake3
 
+from .sealed import seal, unseal
 from .tree import Packed, Tree
 
-DIGEST_BYTES = 32
 QUICK = 1
 """The level of compression: positions are regular, so more work saves little."""
 
@@ -46,14 +45,13 @@ def packed(snapshot: Snapshot) -> bytes:
     """Give a value to keep."""
     types = {type_: positions.tobytes() for type_, positions in snapshot.types.items()}
     stored = _Stored(snapshot.position, snapshot.hash, snapshot.tree.pack(), types)
-    data = zlib.compress(msgspec.msgpack.encode(stored), QUICK)
-    return blake3(data).digest() + data
+    return seal(zlib.compress(msgspec.msgpack.encode(stored), QUICK))
 
 
 def unpacked(value: bytes) -> Snapshot | None:
     """Read a kept value; None for one that is damaged, or of another program's."""
-    digest, data = value[:DIGEST_BYTES], value[DIGEST_BYTES:]
-    if blake3(data).digest() != digest:
+    data = unseal(value)
+    if data is None:
         return None
     try:
         stored = msgspec.msgpack.decode(zlib.decompress(data), type=_Stored)

@@ -16,6 +16,7 @@ import msgspec
 from blake3 import blake3
 
 from convlog.eventstore.errors import ConvlogError
+from convlog.eventstore.sealed import DIGEST_BYTES, seal, unseal
 
 from .freeze import fingerprint
 from .generation import GENERATION
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from .conversation import Thread
     from .derive import Recipe
 
-DIGEST_BYTES = 32
 PAGE_BYTES_MAX = 16 * 1024 * 1024
 """No provider takes a prompt this long."""
 
@@ -49,7 +49,7 @@ class Page(msgspec.Struct, frozen=True, array_like=True):
     first: int
     """The first node that did not settle."""
     crossed: bool
-    """Whether what settled hangs on nodes of this path behind `first`."""
+    """Whether a summary, which does not apply on this path, begins in what settled and ends behind it."""
     standing: tuple[int, ...]
     """Positions of the settled nodes that set instructions, tools, context and task list."""
     lead_count: int
@@ -91,8 +91,8 @@ class Pages:
         """Iterate over the pages that follow one another, each with its digest."""
         before, number = self._made_by, 0
         while (value := self._backend.cached(self._name(number))) is not None:
-            digest, data = value[:DIGEST_BYTES], value[DIGEST_BYTES:]
-            if blake3(data).digest() != digest:
+            data = unseal(value)
+            if data is None:
                 return
             try:
                 page = msgspec.msgpack.decode(data, type=Page)
@@ -100,8 +100,8 @@ class Pages:
                 return  # another version's
             if page.before != before:
                 return
-            yield page, digest
-            before, number = digest, number + 1
+            before, number = value[:DIGEST_BYTES], number + 1
+            yield page, before
 
     def _fits(self, page: Page, leaf: int, at: int) -> bool:
         return (
@@ -134,11 +134,10 @@ class Pages:
             lead_count=kept.lead_count,
             portion=kept.since(self._chunks, self._names),
         )
-        data = msgspec.msgpack.encode(page)
-        digest = blake3(data).digest()
-        if len(data) > PAGE_BYTES_MAX or not self._write(digest + data, generation):
+        value = seal(msgspec.msgpack.encode(page))
+        if len(value) > PAGE_BYTES_MAX or not self._write(value, generation):
             return
-        self._before, self._number = digest, self._number + 1
+        self._before, self._number = value[:DIGEST_BYTES], self._number + 1
         self._chunks, self._names = len(kept.chunks), len(kept.names)
 
     def _write(self, value: bytes, generation: bytes) -> bool:

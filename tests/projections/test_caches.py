@@ -18,6 +18,7 @@ import convlog
 from convlog.eventstore.errors import AppendError, NotFound, StoreFull
 from convlog.eventstore.memory import MemoryBackend
 from convlog.eventstore.redaction import redact
+from convlog.eventstore.sealed import DIGEST_BYTES
 from convlog.projections import caches, kept, live, prepare, summarise
 from convlog.projections.errors import AwaitingApproval
 from convlog.projections.live import Live
@@ -393,7 +394,7 @@ def test_what_proves_a_prompt_reads_no_page(opened: Opened, open_store: Stores) 
     number = next(number for number, page in enumerate(pages(store, thread)) if b"Answer 3." in page)
     forged, before = pages(store, thread)[number:], b""
     for index, value in enumerate(forged):
-        page = msgspec.msgpack.decode(value[caches.DIGEST_BYTES :], type=caches.Page)
+        page = msgspec.msgpack.decode(value[DIGEST_BYTES:], type=caches.Page)
         chunks = tuple(chunk.replace(b"Answer 3.", b"Answer 4.") for chunk in page.portion.chunks)
         page = msgspec.structs.replace(page, portion=msgspec.structs.replace(page.portion, chunks=chunks))
         page = msgspec.structs.replace(page, before=before) if index else page
