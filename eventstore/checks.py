@@ -29,6 +29,7 @@ Kinds of findings, all faults but the first two:
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -98,6 +99,8 @@ class LogCheck:
         self._chain = Chain()
         self.tree = Tree()
         """The tree as far as the records give it."""
+        self.types: dict[str, array[int]] = {}
+        """Positions by type, likewise."""
         self._hashes = bytearray(HASH_BYTES)
         self._kinds = bytearray(1)
         self._head = 0
@@ -248,6 +251,7 @@ class LogCheck:
                 self.report("tree", f"{record.type}: its parent {parent} is no node before it", thread, position)
             parent = 1 if position > 1 else None
         tree.add(position, parent)
+        self.types.setdefault(record.type, array("q")).append(position)
         hash_ = record.hash
         self._hashes += hash_ if len(hash_) == HASH_BYTES else bytes(HASH_BYTES)
         self._kinds.append(_CALL if record.type == ToolCalled.TYPE else _OTHER)

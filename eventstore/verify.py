@@ -12,7 +12,7 @@ The kinds of findings are those of `checks`.
 
 from __future__ import annotations
 
-from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Literal
@@ -365,7 +365,7 @@ def _verify_full(
         listed = None if check.has_erasures else check.listed
         yield from check_listing(backend, row.thread, listed, spans[-1].last)
         yield from _check_uses(backend, row, check)
-        yield from _check_kept_tree(backend, row, spans, check)
+        yield from _check_kept_tree(backend, row, check)
     except _DAMAGE as error:
         yield Problem("unreadable", f"its listing cannot be judged: {error}", row.thread)
 
@@ -397,16 +397,16 @@ def _check_uses(backend: Backend, row: ThreadRow, check: LogCheck) -> Iterator[P
             yield Problem("attachment", f"{name[:16]} is not kept for this thread", row.thread, position)
 
 
-def _check_kept_tree(backend: Backend, row: ThreadRow, spans: Sequence[Span], check: LogCheck) -> Iterator[Problem]:
+def _check_kept_tree(backend: Backend, row: ThreadRow, check: LogCheck) -> Iterator[Problem]:
     """Compare the tree, and the positions by type, that are kept for other processes with what the rows give."""
     value = backend.cached(tree_cache.name(row.thread))
     snapshot = None if value is None else tree_cache.unpacked(value)
     if snapshot is None:
         return
-    types: dict[str, array[int]] = {}
-    for span in spans:
-        for record in backend.read(span.thread, span.first, min(span.last, snapshot.position), bodies=False):
-            types.setdefault(record.type, array("q")).append(record.position)
+    ends = (
+        (type_, positions[: bisect_right(positions, snapshot.position)]) for type_, positions in check.types.items()
+    )
+    types = {type_: positions for type_, positions in ends if positions}
     if types != snapshot.types or not snapshot.tree.begins_like(check.tree):
         yield Problem("cache", "the tree that is kept beside the events is not theirs", row.thread)
 
